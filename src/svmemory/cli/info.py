@@ -1,0 +1,78 @@
+"""``svmemory info`` and ``svmemory digest``: what a memory is, and its fingerprint."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+import typer
+
+from ..errors import InputError
+from ..memory import SupportVectorMemory
+from . import CHECK_FAILED
+from .files import open_memory
+from .options import JsonFlag, MemoryPath
+from .output import note, print_facts, print_json, print_records
+from .summary import SETS, facts, summary
+
+
+def info(
+    memory: MemoryPath,
+    rows: Annotated[
+        bool, typer.Option("--rows", help="List the rows instead: id, subject, set and weight.")
+    ] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Show contract, size, sets, digest, KKT residual and scaling of a memory."""
+    opened = open_memory(memory)
+    document = summary(opened)
+    if rows and as_json:
+        print_json({**document, "row_list": _records(_row_columns(opened.memory))})
+    elif rows:
+        print_records(_row_columns(opened.memory), f"rows of {memory.name}")
+    elif as_json:
+        print_json(document)
+    else:
+        print_facts(facts(document))
+
+
+def digest(
+    memory: MemoryPath,
+    verify: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HEX",
+            help="Compare with this digest; exit 1 when they differ.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Print the digest of a memory: equal digests mean equal memories, to the byte."""
+    expected = None if verify is None else verify.strip().lower()
+    if expected is not None and not re.fullmatch("[0-9a-f]{64}", expected):
+        raise InputError(f"--verify takes 64 hexadecimal digits, got {verify!r}")
+    found = open_memory(memory).memory.digest()
+    matches = None if expected is None else found == expected
+    if as_json:
+        print_json({"memory": str(memory), "digest": found, "expected": expected, "match": matches})
+    else:
+        typer.echo(found)
+    if matches is False:
+        note(f"digest differs: expected {expected}")
+        raise typer.Exit(CHECK_FAILED)
+
+
+def _row_columns(memory: SupportVectorMemory) -> dict[str, list[Any]]:
+    partition = memory.partition
+    set_of = {row: name for name in SETS for row in getattr(partition, name)}
+    return {
+        "id": list(memory.ids),
+        "subject": list(memory.subjects),
+        "set": [set_of[row] for row in memory.ids],
+        "weight": [float(weight) for weight in memory.weights],
+    }
+
+
+def _records(columns: dict[str, list[Any]]) -> list[dict[str, Any]]:
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

@@ -1,0 +1,146 @@
+"""What the engine keeps, as flat arrays that compiled code can share.
+
+Three levels, each with its own capacity, grown by doubling:
+
+* rows: every held row has a *slot*; freed slots are wiped and used again.
+* active rows (margin, error, and the one row on the move): packed positions 0..A-1. Only they have
+  kernel values, an exact sum of the kernel over error rows, and a current ``h = (K + ridge I) b``.
+* margin rows: an order 0..s-1 shared with the Cholesky factor; each owns a row of ``P``, its kernel
+  column against the active rows. A moving row owns one too.
+
+Memory is O(n d) for the rows and O(s A) for the kernel: no n x n matrix.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..contract import Contract
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+FREE, RESERVE, MARGIN, ERROR, MOVING = -1, 0, 1, 2, 3
+
+# Entries of State.tally
+ROWS, TOP, ACTIVE, MARGINS, ERRORS, MOVER, DIRECTION, EVENTS, ZERO_STEPS, CORRECTIONS, LOOKS = (
+    range(11)
+)
+# Entries of State.value
+GAMMA, MASS, RIDGE, TOTAL, MU, ODOMETER, NEXT_DUE, RESIDUAL = range(8)
+
+
+class State(NamedTuple):
+    """The engine's arrays; see the module's text. N, A and s stand for capacities."""
+
+    keys: Floats  # (d, N), one key a column
+    code: NDArray[np.int8]  # (N,) set of the row in this slot
+    place: Ints  # (N,) active position or -1
+    due: Floats  # (N,) odometer reading at which a reserve row must be looked at again
+    slot: Ints  # (A,) slot of the active row
+    near: Floats  # (d, A) keys of active rows, packed
+    b: Floats  # (A,) mass
+    h: Floats  # (A,) (K + ridge I) b
+    high: Ints  # (A,) sum of the kernel over error rows, whole multiples of 2**-26 ...
+    low: Ints  # (A,) ... plus multiples of 2**-52
+    order: Ints  # (A,) index in the margin order or -1
+    owner: Ints  # (A,) row of P that belongs to this active row or -1
+    margin: Ints  # (s,) active positions of margin rows, in factor order
+    spare: Ints  # (s,) rows of P that nobody owns, as a stack; s - MARGINS - (moving) of them
+    P: Floats  # (s, A) kernel columns of margin (and moving) rows
+    U: Floats  # (s, s) Cholesky factor
+    db: Floats  # (A,) direction of b
+    dh: Floats  # (A,) direction of h
+    column: Floats  # (A,) scratch: a kernel column
+    x: Floats  # (s,) scratch
+    w: Floats  # (s,) scratch
+    tally: Ints  # whole numbers, see the names above
+    value: Floats  # reals, see the names above
+
+
+def new_state(contract: Contract, dimension: int) -> State:
+    """State without rows."""
+    rows, active, margin = 64, 32, 16
+    tally = np.zeros(11, np.int64)
+    tally[MOVER] = -1
+    value = np.zeros(8)
+    value[GAMMA], value[MASS], value[RIDGE] = contract.gamma, contract.mass, contract.ridge
+    value[NEXT_DUE] = np.inf
+    return State(
+        keys=np.zeros((dimension, rows)),
+        code=np.full(rows, FREE, np.int8),
+        place=np.full(rows, -1, np.int64),
+        due=np.zeros(rows),
+        slot=np.full(active, -1, np.int64),
+        near=np.zeros((dimension, active)),
+        b=np.zeros(active),
+        h=np.zeros(active),
+        high=np.zeros(active, np.int64),
+        low=np.zeros(active, np.int64),
+        order=np.full(active, -1, np.int64),
+        owner=np.full(active, -1, np.int64),
+        margin=np.zeros(margin, np.int64),
+        spare=np.arange(margin, dtype=np.int64)[::-1].copy(),
+        P=np.zeros((margin, active)),
+        U=np.zeros((margin, margin)),
+        db=np.zeros(active),
+        dh=np.zeros(active),
+        column=np.zeros(active),
+        x=np.zeros(margin),
+        w=np.zeros(margin),
+        tally=tally,
+        value=value,
+    )
+
+
+def _longer(array: NDArray[Any], size: int, fill: float = 0) -> NDArray[Any]:
+    """Copy with the last axis grown to ``size``."""
+    grown = np.full((*array.shape[:-1], size), fill, array.dtype)
+    grown[..., : array.shape[-1]] = array
+    return grown
+
+
+def grow_rows(s: State) -> State:
+    """State with twice the slots."""
+    n = 2 * len(s.code)
+    return s._replace(
+        keys=_longer(s.keys, n),
+        code=_longer(s.code, n, FREE),
+        place=_longer(s.place, n, -1),
+        due=_longer(s.due, n),
+    )
+
+
+def grow_active(s: State) -> State:
+    """State with half as many active positions again."""
+    n = len(s.b) + len(s.b) // 2
+    return s._replace(
+        slot=_longer(s.slot, n, -1),
+        near=_longer(s.near, n),
+        order=_longer(s.order, n, -1),
+        owner=_longer(s.owner, n, -1),
+        **{
+            name: _longer(getattr(s, name), n)
+            for name in ("b", "h", "high", "low", "P", "db", "dh", "column")
+        },
+    )
+
+
+def grow_margin(s: State) -> State:
+    """State with half as many margin rows again."""
+    old = len(s.margin)
+    n = old + old // 2
+    P = np.zeros((n, s.P.shape[1]))
+    P[:old] = s.P
+    U = np.zeros((n, n))
+    U[:old, :old] = s.U
+    owned = set(s.owner[: s.tally[ACTIVE]].tolist())
+    spare = np.zeros(n, np.int64)
+    unowned = [row for row in range(n) if row not in owned]
+    spare[: len(unowned)] = unowned
+    return s._replace(
+        margin=_longer(s.margin, n), spare=spare, P=P, U=U, x=np.zeros(n), w=np.zeros(n)
+    )

@@ -1,0 +1,381 @@
+"""The support-vector memory: rows in, reads out, and deletions that leave nothing behind."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from copy import deepcopy
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import file, problem
+from .contract import Contract
+from .digest import digest
+from .errors import (
+    ContractError,
+    EmptyMemoryError,
+    FileFormatError,
+    InputError,
+    SVMemoryError,
+    UnknownIdError,
+)
+from .holding import Holding, Progress
+from .reads import kernel_sums, readout
+from .results import ForgetResult, KKTReport, PruneResult
+from .rows import Label, as_label, as_labels, as_matrix, as_subjects, as_values
+from .view import SET_NAMES, HeldView
+
+Floats = NDArray[np.float64]
+
+
+class SupportVectorMemory(HeldView):
+    """A memory that keeps what is unlike the rest and forgets to the byte.
+
+    Each row has a key, and may have a value, an id and a subject (the person or source that a
+    deletion request names). The weights solve the problem of :mod:`svmemory.problem` over the held
+    rows at all times; after any history of additions and deletions the memory's :meth:`digest` is
+    that of a memory which only ever saw the rows it holds.
+
+    Parameters
+    ----------
+    gamma : float
+        Kernel parameter of ``exp(-gamma |x - y|^2)``, > 0.
+    C : float
+        Largest weight of one row, > 0. Below ``1/C`` rows every weight is ``1/n`` (warm-up).
+    ridge : float, default 1e-8
+        Added to the kernel's diagonal: makes the optimum unique. 0 is for comparisons only and
+        offers no digest.
+
+    Raises
+    ------
+    ContractError
+        If a number is out of range.
+
+    Examples
+    --------
+    >>> from svmemory import SupportVectorMemory
+    >>> m = SupportVectorMemory(gamma=0.5, C=0.5)
+    >>> m.add([[0.0], [1.0], [4.0]], values=[0.0, 1.0, 4.0], ids=["a", "b", "c"])
+    ['a', 'b', 'c']
+    >>> never_saw = SupportVectorMemory(gamma=0.5, C=0.5)
+    >>> never_saw.add([[4.0], [0.0]], values=[4.0, 0.0], ids=["c", "a"])
+    ['c', 'a']
+    >>> m.forget(ids="b").removed
+    ['b']
+    >>> m.digest() == never_saw.digest()
+    True
+    """
+
+    def __init__(self, gamma: float, C: float, ridge: float = 1e-8) -> None:
+        self._start(Contract.from_cap(gamma, C, ridge))
+
+    @classmethod
+    def from_nu(cls, nu: float, n0: int, *, gamma: float, ridge: float = 1e-8) -> Self:
+        """Memory whose cap is ``1/(nu n0)``: about a share ``nu`` of ``n0`` rows may lie outside.
+
+        Parameters
+        ----------
+        nu : float
+            In (0, 1].
+        n0 : int
+            Declared number of rows, >= 1; used once, whatever is added or forgotten later.
+        gamma, ridge : float
+            As in the constructor.
+        """
+        return cls.from_contract(Contract.from_nu(nu, n0, gamma, ridge))
+
+    @classmethod
+    def from_contract(cls, contract: Contract) -> Self:
+        """Memory under an existing contract."""
+        memory = cls.__new__(cls)
+        memory._start(contract)
+        return memory
+
+    def _start(self, contract: Contract) -> None:
+        self._held = Holding(contract)
+        self._digest: str | None = None
+        self.header: dict[str, Any] = {}
+
+    def __repr__(self) -> str:
+        c = self.contract
+        return (
+            f"SupportVectorMemory(gamma={c.gamma:g}, C={c.C:g}, ridge={c.ridge:g}; "
+            f"{len(self)} rows, {self.status})"
+        )
+
+    def add(
+        self,
+        keys: ArrayLike,
+        values: ArrayLike | None = None,
+        ids: Iterable[Label] | None = None,
+        subjects: Iterable[Label | None] | None = None,
+        progress: Progress | None = None,
+    ) -> list[str]:
+        """Add rows; the memory ends at the optimum of all held rows.
+
+        Parameters
+        ----------
+        keys : array_like (n, d)
+            Finite numbers; d is fixed by the first rows.
+        values : array_like (n, dv) or (n,), optional
+            Either all rows of a memory have values or none has.
+        ids : sequence of n str or int, optional
+            Unique; 1 and "1" are the same id. Without ids, rows are numbered in order of arrival.
+        subjects : sequence of n str, int or None, optional
+        progress : callable, optional
+            Called as ``progress(done, n)`` from time to time.
+
+        Returns
+        -------
+        list of str
+            Ids of the new rows.
+
+        Raises
+        ------
+        InputError, DuplicateIdError
+            The memory is unchanged.
+        ConvergenceError
+            The optimum was not reached; the memory is unchanged.
+        """
+        table = self._held.table
+        given = ids if ids is None or isinstance(ids, str | bytes) else list(ids)
+        matrix = as_matrix(keys, "keys", self.dimension, given)
+        n = len(matrix)
+        names = table.new_ids(given, n)
+        people = as_subjects(subjects, n)
+        columns = as_values(values, n, self.value_dimension, names)
+        self._digest = None
+        self._held.insert(names, people, matrix, columns, progress)
+        return names
+
+    def forget(
+        self,
+        ids: Iterable[Label] | Label | None = None,
+        subject: Label | None = None,
+        missing: Literal["error", "ignore"] = "error",
+        digests: bool = False,
+        progress: Progress | None = None,
+    ) -> ForgetResult:
+        """Delete rows: afterwards the memory is the one that never saw them.
+
+        Parameters
+        ----------
+        ids : id or sequence of ids, optional
+        subject : str or int, optional
+            Delete all rows of this subject. Exactly one of ``ids`` and ``subject`` must be given.
+        missing : {"error", "ignore"}
+            What to do about ids or a subject that are not held.
+        digests : bool
+            Report the digests before and after; each costs a canonical form.
+        progress : callable, optional
+            Called as ``progress(done, n)`` from time to time.
+
+        Raises
+        ------
+        UnknownIdError
+            The memory is unchanged.
+        """
+        if (ids is None) == (subject is None):
+            raise InputError("give either ids or subject to forget")
+        if missing not in ("error", "ignore"):
+            raise InputError(f"missing must be 'error' or 'ignore', got {missing!r}")
+        table = self._held.table
+        if subject is not None:
+            names = table.of_subject(as_label(subject, "subject", 0))
+        else:
+            listed = (
+                [ids]
+                if isinstance(ids, str | int | np.integer)
+                else list([] if ids is None else ids)
+            )
+            names = list(dict.fromkeys(as_labels(listed, "id", len(listed))))
+        held = [name for name in names if name in table.slots]
+        if missing == "error":
+            _require(subject, names, [name for name in names if name not in table.slots])
+        before = self.digest() if digests else None
+        past = self.stats
+        former: dict[str, str] = {}
+        if held and self._held.engine is not None:
+            codes = self._held.engine.codes(table.in_order(held)).tolist()
+            former = {n: SET_NAMES[c] for n, c in zip(held, codes, strict=True)}
+            self._digest = None
+            self._held.remove(held, progress)
+        work = self.stats.since(past)
+        return ForgetResult(
+            removed=held,
+            former=former,
+            events=work.events,
+            zero_steps=work.zero_steps,
+            corrections=work.corrections,
+            refits=work.refits,
+            digest_before=before,
+            digest_after=self.digest() if digests else None,
+        )
+
+    def prune(self, digests: bool = False) -> PruneResult:
+        """Remove all reserve rows, which carry no weight: every score and readout stays as it is.
+
+        The sets are those of the canonical form (at ridge 0: of the present state). The memory
+        then is the one that only ever saw the remaining rows. It may differ later from one that
+        kept the pruned rows, if rows are added or forgotten.
+        """
+        if self.contract.ridge > 0:
+            self.canonicalise()
+        before = self.digest() if digests else None
+        reserve = self.partition.reserve
+        if reserve:
+            self._digest = None
+            self._held.remove(reserve, None)
+        return PruneResult(reserve, before, self.digest() if digests else None)
+
+    def read(self, queries: ArrayLike) -> Floats:
+        """Weighted mean of the values near each query.
+
+        Parameters
+        ----------
+        queries : array_like (q, d)
+
+        Returns
+        -------
+        (q, dv) array
+            ``sum_i p_i v_i`` with p the softmax of ``log a_i - gamma |q - x_i|^2`` over active
+            rows.
+
+        Raises
+        ------
+        EmptyMemoryError
+            If there are no rows, or the rows have no values.
+        """
+        self._held.need("cannot be read")
+        if not self._held.table.value_width:
+            raise EmptyMemoryError("this memory holds no values to read; add rows with values")
+        points = as_matrix(queries, "queries", self.dimension)
+        near, weights, values = self._held.support()
+        return np.asarray(readout(near, np.log(weights), values, points, self.contract.gamma))
+
+    def score(self, points: ArrayLike) -> Floats:
+        """Gate score ``2 sum_i a_i k(x, x_i) - rho`` of each point; (q,). Larger is more typical.
+
+        Raises
+        ------
+        EmptyMemoryError
+            If there are no rows.
+        """
+        self._held.need("cannot score")
+        matrix = as_matrix(points, "points", self.dimension)
+        near, weights, _ = self._held.support()
+        return np.asarray(
+            2.0 * kernel_sums(near, weights, matrix, self.contract.gamma) - self.offset
+        )
+
+    def kkt(self) -> KKTReport:
+        """Residual, duality gap and rigorous score bound of the present state."""
+        if self._held.engine is None:
+            return KKTReport(0.0, 0.0, 0.0, 0.0, 0.0, "empty")
+        c = self.contract
+        held = c.held_mass(len(self))
+        near, weights, _ = self._held.support()
+        a = self.weights
+        q = kernel_sums(near, weights, self.keys, c.gamma) + c.ridge * a
+        kernel_error = problem.gaussian_error(self._held.engine.dimension)
+        gap = problem.duality_gap(a, q, c.ridge, held, kernel_error)
+        bound = problem.score_bound(gap, a, q, c.ridge, held, self.offset, kernel_error)
+        return KKTReport(
+            residual=problem.kkt_residual(a, q, c.ridge, held, self.offset),
+            gap=gap,
+            score_bound=bound.score,
+            offset_low=bound.offset_low,
+            offset_high=bound.offset_high,
+            status=self.status,
+        )
+
+    def canonicalise(self) -> None:
+        """Put weights, sets and offset in canonical form: the exact optimum, rounded.
+
+        Raises
+        ------
+        ContractError
+            At ridge 0, where the optimum need not be unique.
+        """
+        if self.contract.ridge == 0:
+            raise ContractError(
+                "canonical form and digest need a ridge > 0: at 0 the weights need not be unique"
+            )
+        if self._digest is None:
+            self._held.canonicalise()
+
+    def digest(self) -> str:
+        """SHA-256 over contract, rows and canonical weights in hex: equal for equal rows.
+
+        Puts the state in canonical form, and raises what :meth:`canonicalise` raises.
+        """
+        self.canonicalise()
+        if self._digest is None:
+            rows = self._held.in_id_order() if len(self) else None
+            self._digest = digest(self.contract, rows)
+        return self._digest
+
+    def copy(self) -> SupportVectorMemory:
+        """An independent memory in the same state."""
+        twin = SupportVectorMemory.from_contract(self.contract)
+        twin._held = self._held.copy()
+        twin._digest = self._digest
+        twin.header = deepcopy(self.header)
+        return twin
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the memory to a file whose bytes are a function of its rows and header.
+
+        The old file, if any, stays until the new one is complete. The format is described in
+        :mod:`svmemory.file`. At ridge 0 the present weights are written, without a digest.
+
+        Raises
+        ------
+        InputError
+            If :attr:`header` cannot be written as JSON.
+        OSError
+            If the file cannot be written; an old file is unharmed.
+        """
+        seal = self.digest() if self.contract.ridge > 0 else None
+        rows = self._held.in_id_order() if len(self) else None
+        file.write(file.to_bytes(file.Content(self.contract, rows, seal, self.header)), path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a memory from a file, after checking its format, its digest and its optimality.
+
+        Raises
+        ------
+        FileFormatError
+            If the file is no memory, is damaged, or its weights are not the optimum of its rows.
+        OSError
+            If it cannot be read.
+        """
+        content = file.read(path)
+        memory = cls.from_contract(content.contract)
+        memory.header = content.header
+        if content.rows is not None:
+            try:
+                memory._held.adopt(content.rows)
+            except SVMemoryError as error:
+                raise FileFormatError(f"{os.fspath(path)}: {error}") from None
+        if content.contract.ridge > 0 and memory.digest() != content.digest:
+            raise FileFormatError(
+                f"{os.fspath(path)}: digest mismatch: the file claims {content.digest}, "
+                f"its rows have {memory.digest()}"
+            )
+        return memory
+
+
+def _require(subject: Label | None, names: list[str], absent: list[str]) -> None:
+    """Raise unless something was named and all of it is held."""
+    hint = 'missing="ignore" passes over it'
+    if subject is not None and not names:
+        raise UnknownIdError(f"no row of subject {str(subject)!r} is held; {hint}")
+    if not names:
+        raise InputError("no ids were given to forget")
+    if absent:
+        more = f" (and {len(absent) - 1} more)" if len(absent) > 1 else ""
+        raise UnknownIdError(f"id {absent[0]!r}{more} is not held; {hint}")
