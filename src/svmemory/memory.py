@@ -19,12 +19,11 @@ from .errors import (
     FileFormatError,
     InputError,
     SVMemoryError,
-    UnknownIdError,
 )
 from .holding import Holding, Progress
 from .reads import kernel_sums, readout
 from .results import ForgetResult, KKTReport, PruneResult
-from .rows import Label, as_label, as_labels, as_matrix, as_subjects, as_values
+from .rows import Label, as_matrix, as_subjects, as_values
 from .view import SET_NAMES, HeldView
 
 Floats = NDArray[np.float64]
@@ -177,23 +176,10 @@ class SupportVectorMemory(HeldView):
         UnknownIdError
             The memory is unchanged.
         """
-        if (ids is None) == (subject is None):
-            raise InputError("give either ids or subject to forget")
         if missing not in ("error", "ignore"):
             raise InputError(f"missing must be 'error' or 'ignore', got {missing!r}")
         table = self._held.table
-        if subject is not None:
-            names = table.of_subject(as_label(subject, "subject", 0))
-        else:
-            listed = (
-                [ids]
-                if isinstance(ids, str | int | np.integer)
-                else list([] if ids is None else ids)
-            )
-            names = list(dict.fromkeys(as_labels(listed, "id", len(listed))))
-        held = [name for name in names if name in table.slots]
-        if missing == "error":
-            _require(subject, names, [name for name in names if name not in table.slots])
+        held = table.select(ids, subject, strict=missing == "error")
         before = self.digest() if digests else None
         past = self.stats
         former: dict[str, str] = {}
@@ -367,15 +353,3 @@ class SupportVectorMemory(HeldView):
                 f"its rows have {memory.digest()}"
             )
         return memory
-
-
-def _require(subject: Label | None, names: list[str], absent: list[str]) -> None:
-    """Raise unless something was named and all of it is held."""
-    hint = 'missing="ignore" passes over it'
-    if subject is not None and not names:
-        raise UnknownIdError(f"no row of subject {str(subject)!r} is held; {hint}")
-    if not names:
-        raise InputError("no ids were given to forget")
-    if absent:
-        more = f" (and {len(absent) - 1} more)" if len(absent) > 1 else ""
-        raise UnknownIdError(f"id {absent[0]!r}{more} is not held; {hint}")

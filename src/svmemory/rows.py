@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .errors import DuplicateIdError, InputError
+from .errors import DuplicateIdError, InputError, UnknownIdError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -227,9 +227,28 @@ class RowTable:
         self.__dict__.update(RowTable().__dict__)
         self._next = number
 
-    def of_subject(self, subject: str) -> list[str]:
-        """Ids of a subject's rows, in order of arrival."""
-        return list(self._by_subject.get(subject, ()))
+    def select(
+        self, ids: Iterable[Label] | Label | None, subject: Label | None, strict: bool
+    ) -> list[str]:
+        """Held ids that a request names, by id or by subject; ``strict`` refuses absent ones."""
+        if (ids is None) == (subject is None):
+            raise InputError("give either ids or subject")
+        hint = 'missing="ignore" passes over it'
+        if subject is not None:
+            label = as_label(subject, "subject", 0)
+            names = list(self._by_subject.get(label, ()))
+            if strict and not names:
+                raise UnknownIdError(f"no row of subject {label!r} is held; {hint}")
+            return names
+        listed = [ids] if isinstance(ids, str | int | np.integer) else list(ids)  # type: ignore[arg-type]
+        names = list(dict.fromkeys(as_labels(listed, "id", len(listed))))
+        if not names:
+            raise InputError("no ids were given")
+        absent = [name for name in names if name not in self.slots]
+        if strict and absent:
+            more = f" (and {len(absent) - 1} more)" if len(absent) > 1 else ""
+            raise UnknownIdError(f"id {absent[0]!r}{more} is not held; {hint}")
+        return [name for name in names if name in self.slots]
 
     def subject(self, name: str) -> str | None:
         """Subject of a row."""

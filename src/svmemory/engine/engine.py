@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,44 +32,12 @@ from .state import (
     TOTAL,
     State,
 )
+from .stats import Stats
 from .walk import DONE, GROW, LOST, walk
 from .warmup import all_to_error, drive_out
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Stats:
-    """What an engine has done since it was created.
-
-    Attributes
-    ----------
-    events : int
-        Changes of set along adiabatic paths, those at steps of length zero included.
-    zero_steps : int
-        Events at steps of length zero (ties, an empty margin).
-    corrections : int
-        Changes of set made after a path had ended, to reach the optimum.
-    refits : int
-        Operations that had to leave their path and solve anew.
-    reserve_checks : int
-        Times that a reserve row was looked at.
-    """
-
-    events: int = 0
-    zero_steps: int = 0
-    corrections: int = 0
-    refits: int = 0
-    reserve_checks: int = 0
-
-    def since(self, before: Stats) -> Stats:
-        """Difference to an earlier reading."""
-        return Stats(*(getattr(self, f.name) - getattr(before, f.name) for f in fields(self)))
-
-    def plus(self, more: Stats) -> Stats:
-        """Sum of two readings."""
-        return Stats(*(getattr(self, f.name) + getattr(more, f.name) for f in fields(self)))
 
 
 class Engine:

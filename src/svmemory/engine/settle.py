@@ -147,7 +147,8 @@ def settle(s):  # type: ignore[no-untyped-def]
                     blocking = p
             moved = 0.0
             for k in range(s.tally[MARGINS]):
-                s.b[s.margin[k]] += length * s.x[k]
+                p = s.margin[k]
+                s.b[p] = min(max(s.b[p] + length * s.x[k], 0.0), 1.0)
                 moved += abs(s.x[k])
             s.value[MU] += length * dmu
             advance(s, length * (moved + abs(dmu)))

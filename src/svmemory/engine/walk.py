@@ -172,7 +172,7 @@ def stride(s):  # type: ignore[no-untyped-def]
     dmu, rate, pace, flat = set_direction(s)
     length, winner = next_event(s, dmu, rate, pace, flat)
     for i in range(s.tally[ACTIVE]):
-        s.b[i] += length * s.db[i]
+        s.b[i] = min(max(s.b[i] + length * s.db[i], 0.0), 1.0)  # never past a bound by a rounding
         s.h[i] += length * s.dh[i]
     s.value[MU] += length * dmu
     advance(s, length * pace)
