@@ -14,7 +14,7 @@ from svmemory.kernel import gaussian_kernel, kernel_units
 
 def grow(keys, contract):
     e = Engine(contract, keys.shape[1])
-    return e, np.array([e.insert(key) for key in keys])
+    return e, np.concatenate([e.insert(key[None]) for key in keys])
 
 
 def regimes():
@@ -94,9 +94,9 @@ def test_everything_maintained_is_right_after_every_operation(name, mass):
     held: dict[int, int] = {}
     for row in [*range(40), *rng.integers(0, 60, size=160).tolist()]:
         if row in held:
-            e.remove(held.pop(row))
+            e.remove(np.array([held.pop(row)]))
         else:
-            held[row] = e.insert(keys[row])
+            held[row] = int(e.insert(keys[[row]])[0])
         rows = list(held)
         if rows:
             check_state(e, np.array([held[r] for r in rows]), keys[rows])
@@ -108,12 +108,12 @@ def test_drain_and_refill_through_warm_up():
     e, slots = grow(keys, Contract(0.25, 20.5, 1e-8))
     alive = list(range(60))
     for row in np.random.default_rng(1).permutation(60).tolist():
-        e.remove(slots[row])
+        e.remove(slots[[row]])
         alive.remove(row)
         if alive:
             check_state(e, slots[alive], keys[alive])
     assert len(e) == 0
-    again = np.array([e.insert(key) for key in keys])
+    again = e.insert(keys)
     check_state(e, again, keys)
     assert e.stats.refits == 0
 
@@ -153,8 +153,8 @@ def test_reserve_rows_are_cheap():
     e, _ = grow(rng.normal(size=(200, 3)), Contract(0.25, 10.0, 1e-8))
     active = int(e._state.tally[state.ACTIVE])
     before = e.stats
-    slot = e.insert(np.zeros(3))  # the middle: redundant
-    assert e.codes(np.array([slot]))[0] == state.RESERVE
+    slot = e.insert(np.zeros((1, 3)))  # the middle: redundant
+    assert e.codes(slot)[0] == state.RESERVE
     assert e.stats.since(before).reserve_checks == 1
     assert e.stats.since(before).events == 0
     assert int(e._state.tally[state.ACTIVE]) == active
@@ -167,20 +167,19 @@ def test_no_array_grows_with_the_square_of_the_rows():
 
 
 @pytest.mark.parametrize("direction", ["insert", "remove"])
-def test_a_lost_path_ends_at_the_optimum_and_is_counted(monkeypatch, direction):
+def test_a_lost_path_ends_at_the_optimum_and_is_counted(direction):
     keys = regimes()["gaussian"]
     e, slots = grow(keys, Contract(0.25, 12.5, 1e-8))
-    e.remove(slots[59])
+    e.remove(slots[[59]])
     victim = int(e.active_slots()[0])
-    with monkeypatch.context() as patch:
-        patch.setattr(engine, "walk", lambda s: engine.LOST)
-        if direction == "insert":
-            slots[59] = e.insert(keys[59] * 3)
-            keys = np.vstack([keys[:59], keys[59] * 3])
-            rows = list(range(60))
-        else:
-            e.remove(victim)
-            rows = [i for i in range(59) if slots[i] != victim]
+    e._state.value[state.PATIENCE] = -1e9  # no walk may take a single step
+    if direction == "insert":
+        slots[59] = e.insert(keys[[59]] * 3)[0]
+        keys = np.vstack([keys[:59], keys[59] * 3])
+        rows = list(range(60))
+    else:
+        e.remove(np.array([victim]))
+        rows = [i for i in range(59) if slots[i] != victim]
     assert e.stats.refits == 1
     check_state(e, slots[rows], keys[rows])
 
@@ -189,7 +188,7 @@ def test_wiped_slots_keep_no_key():
     keys = regimes()["gaussian"]
     e, slots = grow(keys, Contract(0.25, 12.5, 1e-8))
     for slot in slots[:30]:
-        e.remove(int(slot))
+        e.remove(np.array([slot]))
     for key in keys[:30]:
         for array in (e._state.keys, e._state.near):
             assert not (array == key[:, None]).all(axis=0).any()
@@ -197,7 +196,52 @@ def test_wiped_slots_keep_no_key():
 
 def test_an_unreachable_optimum_raises(monkeypatch):
     e, _ = grow(regimes()["gaussian"], Contract(0.25, 12.5, 1e-8))
-    monkeypatch.setattr(engine, "settle", lambda s: engine.LOST)
+
+    def stuck(s, slots, done):
+        s.tally[state.PHASE] = state.SETTLING
+        return done, engine.LOST
+
+    monkeypatch.setattr(engine, "insert_rows", stuck)
     with pytest.raises(ConvergenceError, match="larger ridge"):
-        e.insert(np.full(3, 9.0))
+        e.insert(np.full((1, 3), 9.0))
     assert not e.consistent
+
+
+@pytest.mark.parametrize("name", sorted(regimes()))
+@pytest.mark.parametrize("mass", [12.0, 12.5, 0.06, 59.0, 60.0, 100.0])
+def test_a_build_ends_where_one_by_one_ends(monkeypatch, name, mass):
+    keys = regimes()[name]
+    contract = Contract(0.25, mass, 1e-8)
+    one, slots = grow(keys, contract)
+    monkeypatch.setattr(engine, "BULK", 1)
+    built = Engine(contract, 3)
+    order = np.random.default_rng(8).permutation(60)
+    first = built.insert(keys[order[:20]])
+    places = np.concatenate([first, built.insert(keys[order[20:]])])
+    check_state(built, places, keys[order])
+    assert built.stats.events == 0  # nothing was walked
+    one.canonicalise()
+    built.canonicalise()
+    assert built.masses(places).tobytes() == one.masses(slots[order]).tobytes()
+    assert built.mu == one.mu
+
+
+@pytest.mark.parametrize("name", sorted(regimes()))
+@pytest.mark.parametrize("mass", [12.0, 12.5, 0.06, 30.0])
+def test_many_removed_at_once_are_as_gone_as_one_by_one(monkeypatch, name, mass):
+    keys = regimes()[name]
+    contract = Contract(0.25, mass, 1e-8)
+    monkeypatch.setattr(engine, "BULK_ACTIVE", 1)
+    e, slots = grow(keys, contract)
+    e.remove(slots[:25])
+    check_state(e, slots[25:], keys[25:])
+    kept = {key.tobytes() for key in keys[25:]} | {np.zeros(3).tobytes()}
+    for key in keys[:25]:
+        found = (e._state.keys == key[:, None]).all(axis=0).any()
+        assert not found or key.tobytes() in kept
+    fresh, places = grow(keys[25:], contract)
+    e.canonicalise()
+    fresh.canonicalise()
+    assert e.masses(slots[25:]).tobytes() == fresh.masses(places).tobytes()
+    again = e.insert(keys[:25])  # freed slots serve again
+    check_state(e, np.concatenate([again, slots[25:]]), keys)

@@ -459,4 +459,4 @@ def test_progress_is_reported():
     assert seen[-1] == (9, 9)
     seen.clear()
     memory.forget(ids=range(4), progress=lambda *x: seen.append(x))
-    assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert seen[-1] == (4, 4)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from svmemory import ConvergenceError, SupportVectorMemory
-from svmemory.engine import engine
+from svmemory.engine import engine, state
 
 KEYS = np.random.default_rng(0).normal(size=(60, 3))
 
@@ -39,6 +39,12 @@ def stop_at(limit):
     return progress
 
 
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    """Progress, and so a place to interrupt, after every row."""
+    monkeypatch.setattr(engine, "CHUNK", 1)
+
+
 @pytest.mark.parametrize("limit", [1, 7, 20])
 def test_interrupted_add(limit):
     memory = filled()
@@ -66,46 +72,56 @@ def test_interrupted_forget(limit):
     same(memory, before)
 
 
-def test_interrupted_forget_of_everything():
+def test_interrupted_forget_down_into_warm_up():
     memory = filled()
     before = memory.copy()
     with pytest.raises(KeyboardInterrupt):
-        memory.forget(subject="x", progress=stop_at(39))
+        memory.forget(ids=[f"r{i}" for i in range(39)], progress=stop_at(38))
     same(memory, before)
 
 
-@pytest.mark.parametrize("part", ["walk", "settle"])
 @pytest.mark.parametrize("verb", ["add", "forget"])
-def test_failure_in_the_middle_of_the_engine(monkeypatch, part, verb):
+@pytest.mark.parametrize("phase", [state.WALKING, state.SETTLING])
+def test_failure_in_the_middle_of_an_operation(monkeypatch, verb, phase):
     memory = filled()
     before = memory.copy()
-    real = getattr(engine, part)
+    name = {"add": "insert_rows", "forget": "remove_rows"}[verb]
+    real = getattr(engine, name)
     calls = []
 
-    def broken(state):
+    def broken(s, slots, done):
         calls.append(None)
-        if len(calls) == 3:
+        if len(calls) == 1:
+            real(s, slots[:3], done)
+            s.tally[state.PHASE] = phase  # as if stopped there
             raise MemoryError
-        return real(state)
+        return real(s, slots, done)
 
     with monkeypatch.context() as patch:
-        patch.setattr(engine, part, broken)
+        patch.setattr(engine, name, broken)
         call = {
             "add": lambda: memory.add(3 * KEYS[40:], KEYS[40:, :1]),
-            "forget": lambda: memory.forget(ids=memory.partition.margin),
+            "forget": lambda: memory.forget(ids=[f"r{i}" for i in range(9)]),
         }[verb]
         with pytest.raises(MemoryError):
             call()
     same(memory, before)
 
 
-def test_optimum_not_reached(monkeypatch):
+@pytest.mark.parametrize("verb", ["add", "forget"])
+def test_optimum_not_reached_in_a_build(monkeypatch, verb):
     memory = filled()
     before = memory.copy()
-    real = engine.settle
+    monkeypatch.setattr(engine, "BULK", 1)
+    monkeypatch.setattr(engine, "BULK_ACTIVE", 1)
+    real = engine.proceed
     answers = [engine.LOST]
     with monkeypatch.context() as patch:
-        patch.setattr(engine, "settle", lambda s: answers.pop() if answers else real(s))
+        patch.setattr(engine, "proceed", lambda s: answers.pop() if answers else real(s))
+        call = {
+            "add": lambda: memory.add(np.vstack([KEYS] * 2) * 3, np.ones(120)),
+            "forget": lambda: memory.forget(ids=memory.partition.error[0]),
+        }[verb]
         with pytest.raises(ConvergenceError):
-            memory.forget(ids=memory.partition.error[0])
+            call()
     same(memory, before)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from .contract import Contract
 from .digest import Rows, id_order
 from .engine import Engine, Stats
+from .engine.state import FREE
 from .errors import EmptyMemoryError, InputError
 from .rows import RowTable, as_matrix
 
@@ -112,19 +113,11 @@ class Holding:
         """Add checked rows, all or none."""
         engine = self.engine or Engine(self.contract, keys.shape[1])
         self._support = None
-        slots: list[int] = []
         try:
-            for done, key in enumerate(keys, 1):
-                slots.append(engine.insert(key))
-                if progress is not None:
-                    progress(done, len(keys))
+            slots = engine.insert(keys, progress)
         except BaseException:
-            if self.engine is not None:
-                if engine.consistent:
-                    for slot in reversed(slots):
-                        engine.remove(slot)
-                else:
-                    self._rebuild(engine.keys(self.table.in_order()))
+            if self.engine is not None and not engine.consistent:
+                self._rebuild(engine.keys(self.table.in_order()))
             raise
         self.engine = engine
         self.table.value_width = values.shape[1]
@@ -139,17 +132,14 @@ class Holding:
         slots = self.table.in_order(names)
         keys = engine.keys(slots)
         self._support = None
-        removed = 0
         try:
-            for slot in slots.tolist():
-                engine.remove(slot)
-                removed += 1
-                if progress is not None:
-                    progress(removed, len(names))
+            engine.remove(slots, progress)
         except BaseException:
             if engine.consistent:
-                back = [engine.insert(key) for key in keys[:removed]]
-                self.table.reassign(names[:removed], back)
+                gone = np.flatnonzero(engine.codes(slots) == FREE)
+                if len(gone):
+                    back = engine.insert(keys[gone])
+                    self.table.reassign([names[i] for i in gone.tolist()], back.tolist())
             else:
                 everything = engine.keys(self.table.in_order())
                 position = {name: i for i, name in enumerate(self.table.slots)}
@@ -186,6 +176,6 @@ class Holding:
     def _rebuild(self, keys: Floats) -> None:
         """Replace a broken engine by a new one over the same rows, given in order of arrival."""
         engine = Engine(self.contract, keys.shape[1])
-        slots = [engine.insert(key) for key in keys]
-        self.table.reassign(list(self.table.slots), slots)
+        slots = engine.insert(keys)
+        self.table.reassign(list(self.table.slots), slots.tolist())
         self.engine = engine

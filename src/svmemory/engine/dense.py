@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from ..contract import KERNEL_BITS, MASS_BITS
 from ..errors import ContractError
 from .exact import Floats, Ints, canonical_form
+from .feasible import spread
 
 
 class DenseSource:
@@ -18,11 +19,7 @@ class DenseSource:
         self._kernel = kernel / 2.0**KERNEL_BITS
         self._total = total / 2.0**MASS_BITS
         n = len(kernel)
-        self._start = (
-            np.full(n, self._total / n)
-            if start is None
-            else _repair(np.clip(start, 0.0, 1.0), self._total)
-        )
+        self._start = np.full(n, self._total / n) if start is None else spread(start, self._total)
 
     def start(self) -> tuple[Ints, Floats, Ints]:
         """The given start, made feasible."""
@@ -48,17 +45,6 @@ class DenseSource:
     def everyone_else(self, margin: Ints, error: Ints) -> Ints:
         """All rows in neither set."""
         return np.setdiff1d(np.arange(len(self._kernel)), np.concatenate([margin, error]))
-
-
-def _repair(b: Floats, total: float) -> Floats:
-    """Shift masses within [0, 1] until they sum to ``total``."""
-    for _ in range(len(b) + 1):
-        missing = total - b.sum()
-        room = (1.0 - b) if missing > 0 else b
-        if abs(missing) <= 1e-15 * total or room.sum() == 0:
-            break
-        b = np.clip(b + missing * room / room.sum(), 0.0, 1.0)
-    return b
 
 
 def canonical(

@@ -1,9 +1,9 @@
 """A quick, approximate optimum of many rows: pairwise descent on a small working set.
 
-Building a memory from scratch needs no path. Most rows end in reserve and never matter, so the descent
-(sequential minimal optimisation: move mass between the two rows that gain most) sees a sample first,
-then the sample's support and the rows that violate it, until few rows violate. What it leaves to do, the
-exact settling of :mod:`svmemory.engine.settle` does.
+Building a memory from scratch needs no path. Most rows end in reserve and never matter, so the
+descent (sequential minimal optimisation: move mass between the two rows that gain most) sees a
+sample first, then the sample's support and the rows that violate it, until few rows violate. What
+it leaves to do, the exact settling of :mod:`svmemory.engine.settle` does.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ def heights(near, n, b, gamma, ridge, h):  # type: ignore[no-untyped-def]
 def descend(near, n, b, h, gamma, ridge, tolerance, limit):  # type: ignore[no-untyped-def]
     """Move mass in pairs until no pair's ``h`` differ by more than ``tolerance``.
 
-    The receiver is the row with the smallest ``h`` that has room; the giver is the one whose pair with
-    it lowers the objective most. ``b`` and ``h`` are updated in place; returns the number of moves.
+    The receiver is the row with the smallest ``h`` that has room; the giver is the one whose pair
+    with it lowers the objective most. ``b`` and ``h`` are updated in place; returns the number of
+    moves.
     """
     up = np.empty(n)
     down = np.empty(n)

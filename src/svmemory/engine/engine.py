@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,31 +14,48 @@ from numpy.typing import NDArray
 from ..contract import MASS_BITS, Contract
 from ..errors import ConvergenceError, InputError
 from . import sets, state
+from .build import approximate_optimum
 from .exact import Canonical, canonical_form
-from .look import advance, slack_of
-from .restore import place_rows, violation
-from .settle import highest_error, refresh, settle
+from .look import advance
+from .operate import insert_rows, proceed, remove_rows
+from .restore import balance, clear_active, place_rows, violation
+from .settle import refresh
 from .source import EngineSource
 from .state import (
     ACTIVE,
     ERROR,
     EVENTS,
+    FREE,
+    IDLE,
     MARGIN,
     MARGINS,
     MU,
-    NEXT_DUE,
+    PHASE,
     RESERVE,
     ROWS,
+    SETTLING,
     TOP,
     TOTAL,
+    WALKING,
     State,
 )
 from .stats import Stats
-from .walk import DONE, GROW, LOST, walk
-from .warmup import all_to_error, drive_out
+from .walk import DONE, GROW, LOST
+from .warmup import leave_path, wipe_rows
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Progress = Callable[[int, int], None]
+Operation = Callable[[State, Ints, int], tuple[int, int]]
+
+BULK = 256
+"""At least so many new rows, and no fewer than are held, are built at once and not one by one."""
+
+BULK_ACTIVE = 64
+"""At least so many departing active rows are rebuilt around at once and not one by one."""
+
+CHUNK = 256
+"""Rows between two reports of progress, which are also the places to interrupt."""
 
 
 class Engine:
@@ -57,7 +75,6 @@ class Engine:
 
     def __init__(self, contract: Contract, dimension: int) -> None:
         self.contract = contract
-        self.consistent = True  # False while an operation is under way, and after one has failed
         self._refits = 0
         self._state = state.new_state(contract, dimension)
         self._free: list[int] = []
@@ -86,10 +103,11 @@ class Engine:
         inside = b.min() >= 0 and b.max() <= 1
         if not (inside and abs(math.fsum(b) - held) <= 1e-9 * (held + 1.0)):  # NaN fails too
             raise InputError(f"the masses do not lie in [0, 1] or do not add up to {held:g}")
-        for key in keys:
-            engine._new_slot(key)
-        entered = 0
-        while (entered := place_rows(engine._state, b, entered)) < n:
+        slots = engine._allocate(keys)
+        engine._state.tally[ROWS] = n
+        engine._state.code[slots] = RESERVE
+        placed = 0
+        while (placed := place_rows(engine._state, slots, b, placed)) < n:
             engine._make_room()
         value = engine._state.value
         value[TOTAL], value[MU] = held, mu
@@ -97,8 +115,7 @@ class Engine:
             raise InputError("the weights are not the optimum of these rows")
         return engine
 
-    # -- rows
-    # ---------------------------------------------------------------------------------------
+    # -- rows -------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return int(self._state.tally[ROWS])
@@ -129,7 +146,7 @@ class Engine:
         """Slots are below this number."""
         return len(self._state.code)
 
-    def codes(self, slots: Ints) -> NDArray[np.int8]:
+    def codes(self, slots: Ints) -> NDArray[np.int32]:
         """Set of each slot's row: RESERVE, MARGIN or ERROR."""
         return self._state.code[slots]
 
@@ -146,68 +163,60 @@ class Engine:
         """Slots of margin and error rows."""
         return self._state.slot[: self._state.tally[ACTIVE]].copy()
 
-    # -- operations
-    # ---------------------------------------------------------------------------------
+    # -- operations -------------------------------------------------------------------------------
 
-    def insert(self, key: Floats) -> int:
-        """Add one key, walk to the new optimum and return the slot that holds it."""
-        self.consistent = False
-        slot = self._insert(key)
-        self.consistent = True
-        return slot
+    @property
+    def consistent(self) -> bool:
+        """False once an operation has failed half-way: then this engine must be thrown away."""
+        return bool(self._state.tally[PHASE] == IDLE)
 
-    def remove(self, slot: int) -> None:
-        """Drive the row's mass to zero, walk to the optimum of the others and wipe the slot."""
-        self.consistent = False
-        self._remove(slot)
-        self.consistent = True
+    def insert(self, keys: Floats, progress: Progress | None = None) -> Ints:
+        """Add keys (n, d), end at the optimum and return the slots that hold them.
 
-    def _insert(self, key: Floats) -> int:
-        slot = self._new_slot(key)
-        self._make_room()
+        If an error or an interrupt stops this while the engine is consistent, no row was added.
+        """
+        slots = self._allocate(keys)
+        try:
+            if len(keys) >= max(BULK, len(self)):
+                self._state.tally[PHASE] = SETTLING
+                self._state.code[slots] = RESERVE
+                self._state.tally[ROWS] += len(slots)
+                self._build(progress)
+            else:
+                self._run(insert_rows, slots, progress)
+        except BaseException:
+            if self.consistent:
+                held = self._state.code[slots] != FREE
+                if int(held.sum()) == len(self):
+                    self._clear()
+                else:
+                    self.remove(slots[held])
+                    self._free.extend(slots[~held].tolist())
+            raise
+        return slots
+
+    def remove(self, slots: Ints, progress: Progress | None = None) -> None:
+        """Drive the rows' masses to zero, end at the optimum of the others and wipe the slots.
+
+        If an error or an interrupt stops this while the engine is consistent, the rows that are
+        already gone have code FREE.
+        """
         s = self._state
-        before = s.value[TOTAL]
-        n = len(self)
-        s.value[TOTAL] = self.contract.held_mass(n)
-        if n <= self.contract.mass:
-            sets.start_error(s, slot)
-            self._top_of_errors()
-            return slot
-        spare = s.value[TOTAL] - before  # what the last steps of warm-up leave for the newcomer
-        if spare > 0:
-            sets.admit_moving(s, slot, spare)
-            self._top_of_errors()
-        else:
-            s.code[slot] = RESERVE
-            if slack_of(s, slot) >= 0.0:
-                s.value[NEXT_DUE] = min(s.value[NEXT_DUE], s.due[slot])
-                return slot
-            sets.admit_moving(s, slot, 0.0)
-        self._move(+1)
-        return slot
-
-    def _remove(self, slot: int) -> None:
-        s = self._state
-        n = len(self) - 1
-        if n == 0:
+        if len(slots) == len(self):
             self._clear()
+            if progress is not None:
+                progress(len(slots), len(slots))
             return
-        if s.code[slot] == RESERVE:
-            sets.wipe(s, slot)
-        elif n <= self.contract.mass:
-            self._make_room()
-            sets.start_moving(self._state, s.place[slot])
-            sets.stop_gone(self._state)
-        self._free.append(slot)
-        if n <= self.contract.mass:  # at most m rows remain: all of them rest at the cap
-            while not all_to_error(self._state):
-                self._make_room()
-            self._state.value[TOTAL] = float(n)
-            self._top_of_errors()
-        elif s.code[slot] > RESERVE:
-            self._make_room()
-            sets.start_moving(self._state, s.place[slot])
-            self._move(-1)
+        try:
+            active = int((s.code[slots] > RESERVE).sum())
+            if active >= BULK_ACTIVE and len(self) - len(slots) > self.contract.mass:
+                s.tally[PHASE] = SETTLING
+                wipe_rows(s, slots)
+                self._build(progress)
+            else:
+                self._run(remove_rows, slots, progress)
+        finally:
+            self._free.extend(slots[s.code[slots] == FREE].tolist())
 
     def canonicalise(self) -> Canonical:
         """Put the state in canonical form and return it; ContractError at ridge 0."""
@@ -220,27 +229,25 @@ class Engine:
         """An independent engine in the same state."""
         twin = Engine.__new__(Engine)
         twin.contract = self.contract
-        twin.consistent = self.consistent
         twin._refits = self._refits
         twin._state = State._make(array.copy() for array in self._state)
         twin._free = list(self._free)
         return twin
 
-    # -- parts
-    # ----------------------------------------------------------------------------------------
+    # -- parts ------------------------------------------------------------------------------------
 
-    def _new_slot(self, key: Floats) -> int:
-        s = self._state
-        if self._free:
-            slot = self._free.pop()
-        else:
-            slot = int(s.tally[TOP])
-            if slot == len(s.code):
-                s = self._state = state.grow_rows(s)
-            s.tally[TOP] += 1
-        s.keys[:, slot] = key
-        s.tally[ROWS] += 1
-        return slot
+    def _allocate(self, keys: Floats) -> Ints:
+        """Slots for new keys: freed ones first. They stay FREE until their row is admitted."""
+        n = len(keys)
+        reused = [self._free.pop() for _ in range(min(n, len(self._free)))]
+        top = int(self._state.tally[TOP])
+        fresh = n - len(reused)
+        while top + fresh > len(self._state.code):
+            self._state = state.grow_rows(self._state)
+        self._state.tally[TOP] += fresh
+        slots = np.array([*reused, *range(top, top + fresh)], np.int64)
+        self._state.keys[:, slots] = keys.T
+        return slots
 
     def _make_room(self) -> None:
         s = self._state
@@ -250,32 +257,54 @@ class Engine:
             s = state.grow_margin(s)
         self._state = s
 
-    def _move(self, direction: int) -> None:
-        self._state.tally[state.DIRECTION] = direction
-        while (outcome := walk(self._state)) == GROW:
-            self._make_room()
-        if outcome == LOST:
-            self._refits += 1
-            if direction > 0:
-                sets.stop_in_margin(self._state)
-            else:
-                self._make_room()
-                drive_out(self._state)
-        self._settle()
+    def _run(self, operation: Operation, slots: Ints, progress: Progress | None) -> None:
+        """Carry out an operation on slots, in chunks, so that it can report and be interrupted."""
+        for start in range(0, len(slots), CHUNK):
+            chunk = slots[start : start + CHUNK]
+            done, outcome = operation(self._state, chunk, 0)
+            while outcome != DONE:
+                self._help(outcome)
+                done, outcome = operation(self._state, chunk, done)
+            if progress is not None:
+                progress(start + len(chunk), len(slots))
 
-    def _settle(self) -> None:
-        while (outcome := settle(self._state)) == GROW:
+    def _help(self, outcome: int) -> None:
+        """Do what compiled code cannot: make room, or get off a lost path."""
+        if outcome == GROW:
             self._make_room()
-        if outcome != DONE or not math.isfinite(self.mu):
+        elif outcome == LOST and self._state.tally[PHASE] == WALKING:
+            self._make_room()
+            self._refits += 1
+            leave_path(self._state)
+            self._state.tally[PHASE] = SETTLING
+        else:
             raise ConvergenceError(
                 "the optimum was not reached; a larger ridge makes the problem easier"
             )
 
-    def _top_of_errors(self) -> None:
-        """Multiplier of an empty margin."""
+    def _build(self, progress: Progress | None) -> None:
+        """From masses that need not fit the rows any more to the optimum."""
         s = self._state
-        refresh(s)
-        s.value[MU] = s.h[highest_error(s)]
+        slots = np.flatnonzero(s.code[: s.tally[TOP]] != FREE)
+        n = len(slots)
+        total = self.contract.held_mass(n)
+        b = self.masses(slots)
+        if n > total:
+            b = approximate_optimum(
+                s.keys, slots, b, total, self.contract.gamma, self.contract.ridge
+            )
+        else:
+            b[:] = 1.0
+        clear_active(s)
+        placed = 0
+        while (placed := place_rows(self._state, slots, b, placed)) < n:
+            self._make_room()
+        self._state.value[TOTAL] = total
+        balance(self._state)
+        while (outcome := proceed(self._state)) != DONE:
+            self._help(outcome)
+        if progress is not None:
+            progress(n, n)
 
     def _clear(self) -> None:
         counts = self._state.tally[EVENTS:].copy()

@@ -127,8 +127,7 @@ class _Search:
                 return self._finish(b, mu)
         raise ConvergenceError("canonical form: too many corrections; use a larger ridge")
 
-    # -- the margin system
-    # ---------------------------------------------------------------------------
+    # -- the margin system ------------------------------------------------------------------------
 
     def _solve(self) -> tuple[list[int], int]:
         """Masses of the margin and mu, to about 2**-160, in fixed point."""
@@ -175,8 +174,7 @@ class _Search:
             last = size
         raise ConvergenceError("refinement does not converge; use a larger ridge")
 
-    # -- corrections
-    # -----------------------------------------------------------------------------------
+    # -- corrections ------------------------------------------------------------------------------
 
     def _step(self, goal: list[int]) -> bool:
         """Move towards ``goal``; where a bound stops the step, that row leaves the margin."""
@@ -293,8 +291,7 @@ class _Search:
             self._enter(name, from_error)
         return False
 
-    # -- the result
-    # ------------------------------------------------------------------------------------
+    # -- the result -------------------------------------------------------------------------------
 
     def _finish(self, b: list[int], mu: int) -> Canonical:
         """Round, and read the sets off the rounded masses."""

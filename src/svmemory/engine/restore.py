@@ -6,27 +6,90 @@ import numpy as np
 from numba import njit
 
 from . import sets
+from .compile import inner
 from .look import slack_of
-from .settle import refresh
-from .state import ACTIVE, ERROR, MARGIN, MU, NEXT_DUE, RESERVE, TOP
+from .settle import highest_error, refresh
+from .state import (
+    ACTIVE,
+    ERROR,
+    ERRORS,
+    FREE,
+    MARGIN,
+    MARGINS,
+    MOVER,
+    MU,
+    NEXT_DUE,
+    ODOMETER,
+    RESERVE,
+    TOP,
+)
 
 
 @njit(cache=True)
-def place_rows(s, b, start):  # type: ignore[no-untyped-def]
-    """Enter rows ``start`` and on into the sets their masses name.
+def clear_active(s):  # type: ignore[no-untyped-def]
+    """Every held row to reserve, unlooked at; no active row is left."""
+    for p in range(s.tally[ACTIVE]):
+        s.slot[p] = -1
+        s.order[p] = -1
+        s.owner[p] = -1
+        s.b[p] = 0.0
+        s.high[p] = 0
+        s.low[p] = 0
+    for k in range(len(s.spare)):
+        s.spare[k] = len(s.spare) - 1 - k
+    for slot in range(s.tally[TOP]):
+        s.place[slot] = -1
+        if s.code[slot] != FREE:
+            s.code[slot] = RESERVE
+            s.due[slot] = -np.inf
+    s.tally[ACTIVE] = 0
+    s.tally[MARGINS] = 0
+    s.tally[ERRORS] = 0
+    s.tally[MOVER] = -1
+    s.value[ODOMETER] = 0.0
+    s.value[NEXT_DUE] = -np.inf
 
-    Returns the first row not entered: ``len(b)`` when done, less where the arrays are full.
+
+@njit(cache=True)
+def place_rows(s, slots, b, start):  # type: ignore[no-untyped-def]
+    """Move reserve rows ``start`` and on into the sets that their masses name.
+
+    Returns the first row not placed: ``len(b)`` when done, less where the arrays are full.
     """
-    for slot in range(start, len(b)):
+    for i in range(start, len(b)):
         if not sets.has_room(s):
-            return slot
-        s.code[slot] = RESERVE
-        if b[slot] >= 1.0:
-            sets.start_error(s, slot)
-        elif b[slot] > 0.0:
-            p = sets.reserve_to_margin(s, slot)
-            s.b[p] = b[slot]
+            return i
+        if b[i] >= 1.0:
+            sets.start_error(s, slots[i])
+        elif b[i] > 0.0:
+            p = sets.reserve_to_margin(s, slots[i])
+            s.b[p] = b[i]
     return len(b)
+
+
+@njit(cache=True)
+def balance(s):  # type: ignore[no-untyped-def]
+    """Set the multiplier by the placed rows, and look at every reserve row once."""
+    refresh(s)
+    top = highest_error(s)
+    total = 0.0
+    for k in range(s.tally[MARGINS]):
+        total += s.h[s.margin[k]]
+    s.value[MU] = total / s.tally[MARGINS] if s.tally[MARGINS] > 0 else s.h[top]
+    look_at_all(s)
+
+
+@inner
+def look_at_all(s):  # type: ignore[no-untyped-def]
+    """Look at every reserve row; returns the smallest slack."""
+    least = np.inf
+    next_due = np.inf
+    for slot in range(s.tally[TOP]):
+        if s.code[slot] == RESERVE:
+            least = min(least, slack_of(s, slot))
+            next_due = min(next_due, s.due[slot])
+    s.value[NEXT_DUE] = next_due
+    return least
 
 
 @njit(cache=True)
@@ -41,10 +104,4 @@ def violation(s):  # type: ignore[no-untyped-def]
             worst = max(worst, abs(slack))
         elif s.code[s.slot[i]] == ERROR:
             worst = max(worst, slack)
-    next_due = np.inf
-    for slot in range(s.tally[TOP]):
-        if s.code[slot] == RESERVE:
-            worst = max(worst, -slack_of(s, slot))
-            next_due = min(next_due, s.due[slot])
-    s.value[NEXT_DUE] = next_due
-    return worst
+    return max(worst, -look_at_all(s))

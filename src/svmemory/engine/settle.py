@@ -9,6 +9,8 @@ operations.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numba import njit
 
@@ -146,12 +148,15 @@ def settle(s):  # type: ignore[no-untyped-def]
                     length = t
                     blocking = p
             moved = 0.0
+            energy = 0.0  # |Db|_K^2 <= x' (K + ridge I) x, and (K + ridge I) x = residual + dmu
             for k in range(s.tally[MARGINS]):
                 p = s.margin[k]
                 s.b[p] = min(max(s.b[p] + length * s.x[k], 0.0), 1.0)
                 moved += abs(s.x[k])
+                energy += s.x[k] * (s.value[MU] - s.h[p] + dmu)
             s.value[MU] += length * dmu
-            advance(s, length * (moved + abs(dmu)))
+            energy += 4.5e-16 * (s.tally[MARGINS] + 16) * moved * moved
+            advance(s, length * (min(moved, math.sqrt(max(energy, 0.0))) + abs(dmu)))
             if blocking < 0:
                 polish += 1
                 continue

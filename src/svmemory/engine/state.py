@@ -26,18 +26,32 @@ Ints = NDArray[np.int64]
 FREE, RESERVE, MARGIN, ERROR, MOVING = -1, 0, 1, 2, 3
 
 # Entries of State.tally
-ROWS, TOP, ACTIVE, MARGINS, ERRORS, MOVER, DIRECTION, EVENTS, ZERO_STEPS, CORRECTIONS, LOOKS = (
-    range(11)
-)
+(
+    ROWS,
+    TOP,
+    ACTIVE,
+    MARGINS,
+    ERRORS,
+    MOVER,
+    DIRECTION,
+    PHASE,
+    EVENTS,
+    ZERO_STEPS,
+    CORRECTIONS,
+    LOOKS,
+) = range(12)
+# Values of State.tally[PHASE]: what is under way
+IDLE, WALKING, WARMING, SETTLING = range(4)
 # Entries of State.value
-GAMMA, MASS, RIDGE, TOTAL, MU, ODOMETER, NEXT_DUE, RESIDUAL = range(8)
+GAMMA, MASS, RIDGE, TOTAL, MU, ODOMETER, NEXT_DUE, RESIDUAL, PATIENCE = range(9)
 
 
 class State(NamedTuple):
     """The engine's arrays; see the module's text. N, A and s stand for capacities."""
 
     keys: Floats  # (d, N), one key a column
-    code: NDArray[np.int8]  # (N,) set of the row in this slot
+    # 32 bits, not 8: with byte masks and wide vectors LLVM 20 compiles "if code != FREE" wrongly
+    code: NDArray[np.int32]  # (N,) set of the row in this slot
     place: Ints  # (N,) active position or -1
     due: Floats  # (N,) odometer reading at which a reserve row must be looked at again
     slot: Ints  # (A,) slot of the active row
@@ -64,14 +78,15 @@ class State(NamedTuple):
 def new_state(contract: Contract, dimension: int) -> State:
     """State without rows."""
     rows, active, margin = 64, 32, 16
-    tally = np.zeros(11, np.int64)
+    tally = np.zeros(12, np.int64)
     tally[MOVER] = -1
-    value = np.zeros(8)
+    value = np.zeros(9)
     value[GAMMA], value[MASS], value[RIDGE] = contract.gamma, contract.mass, contract.ridge
     value[NEXT_DUE] = np.inf
+    value[PATIENCE] = 200.0
     return State(
         keys=np.zeros((dimension, rows)),
-        code=np.full(rows, FREE, np.int8),
+        code=np.full(rows, FREE, np.int32),
         place=np.full(rows, -1, np.int64),
         due=np.zeros(rows),
         slot=np.full(active, -1, np.int64),

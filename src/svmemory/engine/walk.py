@@ -31,6 +31,7 @@ from .state import (
     MU,
     NEXT_DUE,
     ODOMETER,
+    PATIENCE,
     RESERVE,
     RIDGE,
     TOP,
@@ -182,7 +183,7 @@ def stride(s):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def walk(s):  # type: ignore[no-untyped-def]
     """Move the mover to its goal: ``DONE``, ``GROW`` (make room, call again) or ``LOST``."""
-    limit = s.tally[EVENTS] + 200 + 20 * s.tally[ACTIVE]
+    limit = s.tally[EVENTS] + s.value[PATIENCE] * (1.0 + 0.1 * s.tally[ACTIVE])
     while True:
         if not has_room(s):
             return GROW

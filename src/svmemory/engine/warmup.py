@@ -1,12 +1,13 @@
-"""Moves of many rows at once: into warm-up, and off a path that was lost."""
+"""Moves of many rows at once: into warm-up, off a path that was lost, and out before a build."""
 
 from __future__ import annotations
 
 from numba import njit
 
 from . import sets
+from .compile import inner
 from .look import advance
-from .state import ACTIVE, MARGIN, MARGINS, MOVER, RESERVE, TOP
+from .state import ACTIVE, DIRECTION, MARGIN, MARGINS, MOVER, RESERVE, TOP
 
 
 @njit(cache=True)
@@ -23,6 +24,15 @@ def all_to_error(s):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
+def leave_path(s):  # type: ignore[no-untyped-def]
+    """Give the walk up: the mover stays where it is, or goes at once; settling does the rest."""
+    if s.tally[DIRECTION] > 0:
+        sets.stop_in_margin(s)
+    else:
+        drive_out(s)
+
+
+@inner
 def drive_out(s):  # type: ignore[no-untyped-def]
     """Off the path: hand the moving row's mass to rows that have room, whatever their slack."""
     c = s.tally[MOVER]
@@ -40,3 +50,10 @@ def drive_out(s):  # type: ignore[no-untyped-def]
     s.b[c] = 0.0
     advance(s, 4.0)  # at most one row's mass went from here to there: 2 in the 1-norm
     sets.stop_gone(s)
+
+
+@njit(cache=True)
+def wipe_rows(s, slots):  # type: ignore[no-untyped-def]
+    """Free many slots and overwrite their keys; a build must follow."""
+    for i in range(len(slots)):
+        sets.wipe(s, slots[i])
