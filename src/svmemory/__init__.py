@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from . import stale as _stale  # first: it acts before compiled code is loaded
 from .contract import Contract
 from .engine import Stats
 from .errors import (
@@ -17,7 +18,14 @@ from .errors import (
     UnknownIdError,
 )
 from .memory import SupportVectorMemory
-from .results import ForgetResult, KKTReport, Partition, PruneResult
+from .results import (
+    Exactness,
+    ForgetResult,
+    KKTReport,
+    Partition,
+    PlanResult,
+    PruneResult,
+)
 
 if TYPE_CHECKING:
     from .estimator import OneClassSVDD
@@ -30,12 +38,14 @@ __all__ = [
     "ConvergenceError",
     "DuplicateIdError",
     "EmptyMemoryError",
+    "Exactness",
     "FileFormatError",
     "ForgetResult",
     "InputError",
     "KKTReport",
     "OneClassSVDD",
     "Partition",
+    "PlanResult",
     "PruneResult",
     "SVMemoryError",
     "Stats",

@@ -31,10 +31,9 @@ def approximate_optimum(
 
     Parameters
     ----------
-    keys : (d, N) array
-        One key a column.
+    keys : (N, d) array
     slots : (n,) array
-        Columns that hold rows, in any order.
+        Which of them hold rows, in any order.
     b : (n,) array
         Where to start: masses in [0, 1]. Any sum will do.
     total : float
@@ -58,13 +57,13 @@ def approximate_optimum(
     sample = idle[: max(0, int(4 * total) + 200 - len(active))]
     work = np.union1d(active, sample)
     h = np.empty(n)  # (K + ridge I) b, wherever it is known
-    near = np.ascontiguousarray(keys[:, slots[work]])
+    near = np.ascontiguousarray(keys[slots[work]].T)
     known = np.empty(len(work))
     heights(near, len(work), b[work], gamma, ridge, known)
     h[work] = known
     tolerance = _COARSE
     for _ in range(_ROUNDS):
-        near = np.ascontiguousarray(keys[:, slots[work]])
+        near = np.ascontiguousarray(keys[slots[work]].T)
         masses, known = b[work], h[work]
         descend(near, len(work), masses, known, gamma, ridge, tolerance, _MOVES * len(work))
         b[work], h[work] = masses, known
@@ -72,7 +71,7 @@ def approximate_optimum(
         inner = (masses > 0.0) & (masses < 1.0)
         mu = known[inner].mean() if inner.any() else known[masses >= 1.0].max()
         others = np.flatnonzero(b <= 0.0)
-        near = np.ascontiguousarray(keys[:, slots[support]])
+        near = np.ascontiguousarray(keys[slots[support]].T)
         screened = np.empty(len(others))
         screen(near, len(support), b[support], keys, slots[others], gamma, screened)
         h[others] = screened

@@ -76,8 +76,8 @@ def descend(near, n, b, h, gamma, ridge, tolerance, limit):  # type: ignore[no-u
 
 @njit(cache=True)
 def screen(near, n, b, keys, rows, gamma, slack):  # type: ignore[no-untyped-def]
-    """``slack[i] = (K b)`` at column ``rows[i]`` of ``keys``, from the n columns of ``near``."""
+    """``slack[i] = (K b)`` at row ``rows[i]`` of ``keys``, from the n columns of ``near``."""
     column = np.empty(n)
     for i in range(len(rows)):
-        fill_kernel(near, n, keys[:, rows[i]], gamma, column)
+        fill_kernel(near, n, keys[rows[i]], gamma, column)
         slack[i] = dot(column, b, n)

@@ -123,7 +123,7 @@ class Engine:
     @property
     def dimension(self) -> int:
         """Width of a key."""
-        return int(self._state.keys.shape[0])
+        return int(self._state.keys.shape[1])
 
     @property
     def mu(self) -> float:
@@ -157,7 +157,7 @@ class Engine:
 
     def keys(self, slots: Ints) -> Floats:
         """Keys of slots, (n, d)."""
-        return np.ascontiguousarray(self._state.keys[:, slots].T)
+        return self._state.keys[slots]
 
     def active_slots(self) -> Ints:
         """Slots of margin and error rows."""
@@ -246,7 +246,7 @@ class Engine:
             self._state = state.grow_rows(self._state)
         self._state.tally[TOP] += fresh
         slots = np.array([*reused, *range(top, top + fresh)], np.int64)
-        self._state.keys[:, slots] = keys.T
+        self._state.keys[slots] = keys
         return slots
 
     def _make_room(self) -> None:

@@ -42,7 +42,7 @@ def has_room(s):  # type: ignore[no-untyped-def]
 @inner
 def kernel_to(s, slot):  # type: ignore[no-untyped-def]
     """Fill ``s.column`` with the kernel between the row in ``slot`` and every active row."""
-    fill_kernel(s.near, s.tally[ACTIVE], s.keys[:, slot], s.value[GAMMA], s.column)
+    fill_kernel(s.near, s.tally[ACTIVE], s.keys[slot], s.value[GAMMA], s.column)
 
 
 @inner
@@ -69,8 +69,8 @@ def activate(s, slot, code):  # type: ignore[no-untyped-def]
     s.owner[p] = -1
     s.b[p] = 0.0
     s.db[p] = 0.0
-    for j in range(s.keys.shape[0]):
-        s.near[j, p] = s.keys[j, slot]
+    for j in range(s.keys.shape[1]):
+        s.near[j, p] = s.keys[slot, j]
     high = np.int64(0)
     low = np.int64(0)
     for i in range(p):
@@ -180,7 +180,7 @@ def deactivate(s, p, code):  # type: ignore[no-untyped-def]
         s.owner[p] = s.owner[last]
         s.db[p] = s.db[last]
         s.dh[p] = s.dh[last]
-        for j in range(s.keys.shape[0]):
+        for j in range(s.keys.shape[1]):
             s.near[j, p] = s.near[j, last]
         if s.order[p] >= 0:
             s.margin[s.order[p]] = p
@@ -194,7 +194,7 @@ def deactivate(s, p, code):  # type: ignore[no-untyped-def]
             row = s.owner[mover]
             s.P[row, p] = s.P[row, last]
     # Wipe the freed position: nothing of a departed row may stay behind.
-    for j in range(s.keys.shape[0]):
+    for j in range(s.keys.shape[1]):
         s.near[j, last] = 0.0
     s.b[last] = 0.0
     s.db[last] = 0.0
@@ -319,8 +319,8 @@ def stop_gone(s):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def wipe(s, slot):  # type: ignore[no-untyped-def]
     """Free a slot and overwrite its key."""
-    for j in range(s.keys.shape[0]):
-        s.keys[j, slot] = 0.0
+    for j in range(s.keys.shape[1]):
+        s.keys[slot, j] = 0.0
     s.code[slot] = FREE
     s.place[slot] = -1
     s.due[slot] = 0.0

@@ -18,13 +18,13 @@ Ints = NDArray[np.int64]
 @njit(cache=True)
 def kernel_block(keys, rows, columns, gamma):  # type: ignore[no-untyped-def]
     """Kernel between slots ``rows`` and slots ``columns``, (len(rows), len(columns))."""
-    near = np.empty((keys.shape[0], len(columns)))
-    for j in range(keys.shape[0]):
+    near = np.empty((keys.shape[1], len(columns)))
+    for j in range(keys.shape[1]):
         for i in range(len(columns)):
-            near[j, i] = keys[j, columns[i]]
+            near[j, i] = keys[columns[i], j]
     out = np.empty((len(rows), len(columns)))
     for i in range(len(rows)):
-        fill_kernel(near, len(columns), keys[:, rows[i]], gamma, out[i])
+        fill_kernel(near, len(columns), keys[rows[i]], gamma, out[i])
     return out
 
 
@@ -33,13 +33,13 @@ def kernel_sums(keys, rows, columns, gamma):  # type: ignore[no-untyped-def]
     """Exact kernel sums over ``columns`` a row: multiples of 2**-26, and of 2**-52."""
     high = np.zeros(len(rows), np.int64)
     low = np.zeros(len(rows), np.int64)
-    near = np.empty((keys.shape[0], len(columns)))
-    for j in range(keys.shape[0]):
+    near = np.empty((keys.shape[1], len(columns)))
+    for j in range(keys.shape[1]):
         for i in range(len(columns)):
-            near[j, i] = keys[j, columns[i]]
+            near[j, i] = keys[columns[i], j]
     line = np.empty(len(columns))
     for i in range(len(rows)):
-        fill_kernel(near, len(columns), keys[:, rows[i]], gamma, line)
+        fill_kernel(near, len(columns), keys[rows[i]], gamma, line)
         for k in range(len(columns)):
             units = np.int64(line[k] * 4503599627370496.0)
             part = units // 67108864

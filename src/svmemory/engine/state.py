@@ -49,7 +49,7 @@ GAMMA, MASS, RIDGE, TOTAL, MU, ODOMETER, NEXT_DUE, RESIDUAL, PATIENCE = range(9)
 class State(NamedTuple):
     """The engine's arrays; see the module's text. N, A and s stand for capacities."""
 
-    keys: Floats  # (d, N), one key a column
+    keys: Floats  # (N, d), row by row: only active keys are read in bulk, and those are in near
     # 32 bits, not 8: with byte masks and wide vectors LLVM 20 compiles "if code != FREE" wrongly
     code: NDArray[np.int32]  # (N,) set of the row in this slot
     place: Ints  # (N,) active position or -1
@@ -85,7 +85,7 @@ def new_state(contract: Contract, dimension: int) -> State:
     value[NEXT_DUE] = np.inf
     value[PATIENCE] = 200.0
     return State(
-        keys=np.zeros((dimension, rows)),
+        keys=np.zeros((rows, dimension)),
         code=np.full(rows, FREE, np.int32),
         place=np.full(rows, -1, np.int64),
         due=np.zeros(rows),
@@ -119,10 +119,12 @@ def _longer(array: NDArray[Any], size: int, fill: float = 0) -> NDArray[Any]:
 
 
 def grow_rows(s: State) -> State:
-    """State with twice the slots."""
-    n = 2 * len(s.code)
+    """State with half as many slots again."""
+    n = len(s.code) + len(s.code) // 2
+    keys = np.zeros((n, s.keys.shape[1]))
+    keys[: len(s.keys)] = s.keys
     return s._replace(
-        keys=_longer(s.keys, n),
+        keys=keys,
         code=_longer(s.code, n, FREE),
         place=_longer(s.place, n, -1),
         due=_longer(s.due, n),
