@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..contract import MASS_BITS, Contract
 from ..errors import ConvergenceError, InputError
+from ..space import RowSpace
 from . import sets, state
 from .build import approximate_optimum
 from .exact import Canonical, canonical_form
@@ -27,6 +29,7 @@ from .state import (
     EVENTS,
     FREE,
     IDLE,
+    LOOKS,
     MARGIN,
     MARGINS,
     MU,
@@ -66,6 +69,8 @@ class Engine:
     contract : Contract
     dimension : int
         Width of a key.
+    cold : path, optional
+        Keep the keys of all rows in a file in this folder; only active ones stay in memory as well.
 
     Notes
     -----
@@ -73,14 +78,24 @@ class Engine:
     active rows, not the number of rows.
     """
 
-    def __init__(self, contract: Contract, dimension: int) -> None:
+    def __init__(
+        self, contract: Contract, dimension: int, cold: str | os.PathLike[str] | None = None
+    ) -> None:
         self.contract = contract
+        self._space = RowSpace(dimension, cold)
         self._refits = 0
-        self._state = state.new_state(contract, dimension)
+        self._state = state.new_state(contract, self._space.array)
         self._free: list[int] = []
 
     @classmethod
-    def restore(cls, contract: Contract, keys: Floats, b: Floats, mu: float) -> Engine:
+    def restore(
+        cls,
+        contract: Contract,
+        keys: Floats,
+        b: Floats,
+        mu: float,
+        cold: str | os.PathLike[str] | None = None,
+    ) -> Engine:
         """Engine over rows whose optimum is known; row i is in slot i.
 
         Parameters
@@ -98,7 +113,7 @@ class Engine:
             If these are not the optimum, to rounding.
         """
         n, dimension = keys.shape
-        engine = cls(contract, dimension)
+        engine = cls(contract, dimension, cold)
         held = contract.held_mass(n)
         inside = b.min() >= 0 and b.max() <= 1
         if not (inside and abs(math.fsum(b) - held) <= 1e-9 * (held + 1.0)):  # NaN fails too
@@ -133,7 +148,7 @@ class Engine:
     @property
     def stats(self) -> Stats:
         """Counts of the work done so far."""
-        events, zero, corrections, looks = self._state.tally[EVENTS:].tolist()
+        events, zero, corrections, looks = self._state.tally[EVENTS : LOOKS + 1].tolist()
         return Stats(events, zero, corrections, self._refits, looks)
 
     @property
@@ -230,7 +245,9 @@ class Engine:
         twin = Engine.__new__(Engine)
         twin.contract = self.contract
         twin._refits = self._refits
-        twin._state = State._make(array.copy() for array in self._state)
+        twin._space = self._space.copy()
+        bare = self._state._replace(keys=np.zeros((0, 0)))  # the space has copied the keys
+        twin._state = State._make(array.copy() for array in bare)._replace(keys=twin._space.array)
         twin._free = list(self._free)
         return twin
 
@@ -242,8 +259,8 @@ class Engine:
         reused = [self._free.pop() for _ in range(min(n, len(self._free)))]
         top = int(self._state.tally[TOP])
         fresh = n - len(reused)
-        while top + fresh > len(self._state.code):
-            self._state = state.grow_rows(self._state)
+        if top + fresh > len(self._state.code):
+            self._state = state.grow_rows(self._state, self._space.ensure(top + fresh))
         self._state.tally[TOP] += fresh
         slots = np.array([*reused, *range(top, top + fresh)], np.int64)
         self._state.keys[slots] = keys
@@ -265,6 +282,7 @@ class Engine:
             while outcome != DONE:
                 self._help(outcome)
                 done, outcome = operation(self._state, chunk, done)
+            self._space.let_go()
             if progress is not None:
                 progress(start + len(chunk), len(slots))
 
@@ -303,12 +321,14 @@ class Engine:
         balance(self._state)
         while (outcome := proceed(self._state)) != DONE:
             self._help(outcome)
+        self._space.let_go()
         if progress is not None:
             progress(n, n)
 
     def _clear(self) -> None:
         counts = self._state.tally[EVENTS:].copy()
-        self._state = state.new_state(self.contract, self.dimension)
+        self._space = RowSpace(self.dimension, self._space.folder)
+        self._state = state.new_state(self.contract, self._space.array)
         self._state.tally[EVENTS:] = counts
         self._free = []
 

@@ -39,7 +39,8 @@ FREE, RESERVE, MARGIN, ERROR, MOVING = -1, 0, 1, 2, 3
     ZERO_STEPS,
     CORRECTIONS,
     LOOKS,
-) = range(12)
+    SEEN,
+) = range(13)
 # Values of State.tally[PHASE]: what is under way
 IDLE, WALKING, WARMING, SETTLING = range(4)
 # Entries of State.value
@@ -69,23 +70,27 @@ class State(NamedTuple):
     db: Floats  # (A,) direction of b
     dh: Floats  # (A,) direction of h
     column: Floats  # (A,) scratch: a kernel column
+    seen: Ints  # reserve rows looked at for the coming step, SEEN of them ...
+    seen_slack: Floats  # ... their slack before it ...
+    seen_slope: Floats  # ... and its slope along it
     x: Floats  # (s,) scratch
     w: Floats  # (s,) scratch
     tally: Ints  # whole numbers, see the names above
     value: Floats  # reals, see the names above
 
 
-def new_state(contract: Contract, dimension: int) -> State:
-    """State without rows."""
-    rows, active, margin = 64, 32, 16
-    tally = np.zeros(12, np.int64)
+def new_state(contract: Contract, keys: Floats) -> State:
+    """State without rows, over an array (N, d) that will hold their keys."""
+    rows, dimension = keys.shape
+    active, margin = 32, 16
+    tally = np.zeros(13, np.int64)
     tally[MOVER] = -1
     value = np.zeros(9)
     value[GAMMA], value[MASS], value[RIDGE] = contract.gamma, contract.mass, contract.ridge
     value[NEXT_DUE] = np.inf
     value[PATIENCE] = 200.0
     return State(
-        keys=np.zeros((rows, dimension)),
+        keys=keys,
         code=np.full(rows, FREE, np.int32),
         place=np.full(rows, -1, np.int64),
         due=np.zeros(rows),
@@ -104,6 +109,9 @@ def new_state(contract: Contract, dimension: int) -> State:
         db=np.zeros(active),
         dh=np.zeros(active),
         column=np.zeros(active),
+        seen=np.zeros(1024, np.int64),
+        seen_slack=np.zeros(1024),
+        seen_slope=np.zeros(1024),
         x=np.zeros(margin),
         w=np.zeros(margin),
         tally=tally,
@@ -118,11 +126,9 @@ def _longer(array: NDArray[Any], size: int, fill: float = 0) -> NDArray[Any]:
     return grown
 
 
-def grow_rows(s: State) -> State:
-    """State with half as many slots again."""
-    n = len(s.code) + len(s.code) // 2
-    keys = np.zeros((n, s.keys.shape[1]))
-    keys[: len(s.keys)] = s.keys
+def grow_rows(s: State, keys: Floats) -> State:
+    """State with a slot for every row of ``keys``, which begins with the present keys."""
+    n = len(keys)
     return s._replace(
         keys=keys,
         code=_longer(s.code, n, FREE),

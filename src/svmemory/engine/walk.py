@@ -18,7 +18,7 @@ from numba import njit
 
 from .compile import inner
 from .factor import dot, solve
-from .look import advance, first_reserve, slack_of
+from .look import advance, first_reserve, rounding, slack_of
 from .sets import cross, has_room, stop_gone, stop_in_error, stop_in_margin
 from .state import (
     ACTIVE,
@@ -34,6 +34,7 @@ from .state import (
     PATIENCE,
     RESERVE,
     RIDGE,
+    SEEN,
     TOP,
     ZERO_STEPS,
 )
@@ -120,15 +121,23 @@ def next_event(s, dmu, rate, pace, flat):  # type: ignore[no-untyped-def]
         if t < length - TIE or (t <= length + TIE and slot < winner and winner != s.slot[c]):
             length = min(t, length)
             winner = slot
+    s.tally[SEEN] = 0
     reach = length * pace
     if s.value[NEXT_DUE] - s.value[ODOMETER] <= reach:
         next_due = np.inf
         for slot in range(s.tally[TOP]):
             if s.code[slot] != RESERVE:
                 continue
+            recorded = False
             if s.due[slot] - s.value[ODOMETER] <= reach:
                 slack = slack_of(s, slot)
                 slope = dot(s.column, s.db, n) - dmu
+                if s.tally[SEEN] < len(s.seen):
+                    s.seen[s.tally[SEEN]] = slot
+                    s.seen_slack[s.tally[SEEN]] = slack
+                    s.seen_slope[s.tally[SEEN]] = slope
+                    s.tally[SEEN] += 1
+                    recorded = True
                 if slope < -flat:
                     t = max(slack, 0.0) / -slope
                     if t < length - TIE or (
@@ -136,8 +145,9 @@ def next_event(s, dmu, rate, pace, flat):  # type: ignore[no-untyped-def]
                     ):
                         length = min(t, length)
                         winner = slot
-            next_due = min(next_due, s.due[slot])
-        s.value[NEXT_DUE] = next_due
+            if not recorded:
+                next_due = min(next_due, s.due[slot])
+        s.value[NEXT_DUE] = next_due  # of the rows not seen; stride knows about the others
     return length, winner
 
 
@@ -177,6 +187,13 @@ def stride(s):  # type: ignore[no-untyped-def]
         s.h[i] += length * s.dh[i]
     s.value[MU] += length * dmu
     advance(s, length * pace)
+    # What was looked at is known at the end of the step too, better than the mileage tells.
+    blur = rounding(s) + (s.tally[ACTIVE] + 16) * flat * length
+    for k in range(s.tally[SEEN]):
+        slack = s.seen_slack[k] + length * s.seen_slope[k]
+        due = s.value[ODOMETER] + slack - blur
+        s.due[s.seen[k]] = max(s.due[s.seen[k]], due)
+        s.value[NEXT_DUE] = min(s.value[NEXT_DUE], s.due[s.seen[k]])
     return winner, length
 
 
