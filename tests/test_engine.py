@@ -245,3 +245,18 @@ def test_many_removed_at_once_are_as_gone_as_one_by_one(monkeypatch, name, mass)
     assert e.masses(slots[25:]).tobytes() == fresh.masses(places).tobytes()
     again = e.insert(keys[:25])  # freed slots serve again
     check_state(e, np.concatenate([again, slots[25:]]), keys)
+
+
+def test_no_kernel_value_of_a_row_that_left_stays_behind():
+    rng = np.random.default_rng(6)
+    keys = rng.normal(size=(40, 3))
+    for mass in (12.5, 60.0):  # with and without warm-up
+        e, slots = grow(keys, Contract(0.25, mass, 1e-8))
+        for i in range(0, 30):
+            e.remove(slots[[i]])
+        gone = gaussian_kernel(keys[:30], keys, 0.25)
+        gone = set(gone[gone < 1].tolist()) - set(
+            gaussian_kernel(keys[30:], keys[30:], 0.25).ravel().tolist()
+        )
+        kept = np.concatenate([e._state.P.ravel(), e._state.column])
+        assert not gone & set(kept.tolist())

@@ -260,3 +260,15 @@ def test_permissions_survive_a_save(path):
 def test_no_such_file_is_an_os_error(path):
     with pytest.raises(FileNotFoundError):
         SupportVectorMemory.load(path)
+
+
+def test_a_link_is_written_through_and_not_over(tmp_path):
+    memory = filled()
+    (tmp_path / "real").mkdir()
+    real, link = tmp_path / "real" / "mem.svm", tmp_path / "link.svm"
+    memory.save(real)
+    link.symlink_to(real)
+    memory.forget(ids="é7")
+    memory.save(link)
+    assert link.is_symlink()
+    assert "é7" not in SupportVectorMemory.load(real)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import signal
+from contextlib import suppress
+
 import numpy as np
 import pytest
 
-from svmemory import ConvergenceError, SupportVectorMemory
+from svmemory import ConvergenceError, InputError, SupportVectorMemory
 from svmemory.engine import engine, state
 
 KEYS = np.random.default_rng(0).normal(size=(60, 3))
@@ -125,3 +129,74 @@ def test_optimum_not_reached_in_a_build(monkeypatch, verb):
         with pytest.raises(ConvergenceError):
             call()
     same(memory, before)
+
+
+@pytest.mark.parametrize("call", ["digest", "copy", "canonicalise", "prune", "kkt"])
+@pytest.mark.parametrize("verb", ["add", "forget"])
+def test_no_call_sees_a_half_made_change(verb, call):
+    memory = filled()
+    before = memory.copy()
+    change = {
+        "add": lambda p: memory.add(KEYS[40:], KEYS[40:, :1], progress=p),
+        "forget": lambda p: memory.forget(ids=["r3", "r4"], progress=p),
+    }[verb]
+    with pytest.raises(InputError, match="being changed"):
+        change(lambda done, total: getattr(memory, call)())
+    same(memory, before)
+
+
+def test_ctrl_c_waits_for_a_safe_point(monkeypatch):
+    memory = filled()
+    before = memory.copy()
+    real = engine.remove_rows
+
+    def interrupted(s, slots, done):
+        signal.raise_signal(signal.SIGINT)  # arrives between two lines of the engine
+        return real(s, slots, done)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "remove_rows", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            memory.forget(ids=["r3", "r4", "r5"])
+    same(memory, before)
+
+
+@pytest.mark.parametrize("verb", ["add", "forget", "prune"])
+def test_random_interrupts_leave_all_or_nothing(verb):
+    rng = np.random.default_rng(4)
+    memory = filled()
+    for _ in range(60):
+        names = set(memory.ids)
+        call = {
+            "add": lambda: memory.add(rng.normal(size=(9, 3)), np.ones(9)),
+            "forget": lambda: memory.forget(ids=memory.ids[:9]),
+            "prune": lambda: memory.prune(),
+        }[verb]
+        previous = signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
+        try:
+            signal.setitimer(signal.ITIMER_REAL, float(rng.uniform(1e-5, 3e-3)))
+            with suppress(KeyboardInterrupt):
+                call()
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, previous)
+        changed = names ^ set(memory.ids)
+        assert len(changed) in (0, 9) or verb == "prune"
+        assert len(memory) == len(memory._held.engine)
+        fresh = SupportVectorMemory.from_contract(memory.contract)
+        fresh.add(memory.keys, memory.values, ids=memory.ids, subjects=memory.subjects)
+        assert memory.digest() == fresh.digest()
+        if len(memory) < 20:
+            memory.add(rng.normal(size=(40, 3)), np.ones(40))
+
+
+def test_copy_dot_copy_is_a_copy():
+    memory = filled()
+    twin = copy.copy(memory)
+    digest = memory.digest()
+    twin.forget(ids="r3")
+    assert memory.digest() == digest
+    assert "r3" in memory

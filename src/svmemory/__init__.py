@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import stale as _stale  # first: it acts before compiled code is loaded
+from . import stale as stale  # first: it acts before compiled code is loaded
 from .contract import Contract
 from .engine import Stats
 from .errors import (

@@ -63,7 +63,7 @@ def read(path: str | os.PathLike[str]) -> Content:
 
 def write(data: bytes, path: str | os.PathLike[str]) -> None:
     """Replace the file at ``path`` in one step."""
-    target = Path(path)
+    target = Path(os.path.realpath(path))  # through a link, not over it
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as stream:

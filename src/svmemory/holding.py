@@ -7,7 +7,9 @@ since the canonical form depends on the rows alone, so is the digest.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +19,12 @@ from .digest import Rows, id_order
 from .engine import Engine, Stats
 from .engine.state import FREE
 from .errors import EmptyMemoryError, InputError
-from .rows import RowTable, as_matrix
+from .inputs import as_matrix
+from .interrupts import SafePoints
+from .rows import RowTable
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 Progress = Callable[[int, int], None]
 
 
@@ -29,11 +34,15 @@ class Holding:
     Parameters
     ----------
     contract : Contract
+    cold : path, optional
+        Folder for a file that holds keys and values instead of memory.
     """
 
-    def __init__(self, contract: Contract) -> None:
+    def __init__(self, contract: Contract, cold: str | os.PathLike[str] | None = None) -> None:
         self.contract = contract
-        self.table = RowTable()
+        self.cold = cold
+        self.table = RowTable(cold)
+        self._busy = False
         self.engine: Engine | None = None
         self._past = Stats()  # work of engines that ended with their last row
         self._support: tuple[Floats, Floats, Floats] | None = None
@@ -53,13 +62,15 @@ class Holding:
 
     def need(self, what: str) -> Engine:
         """The engine, or EmptyMemoryError with the given predicate."""
+        self.idle()
         if self.engine is None:
             raise EmptyMemoryError(f"an empty memory {what}; add rows first")
         return self.engine
 
     def copy(self) -> Holding:
         """An independent holding in the same state."""
-        twin = Holding(self.contract)
+        self.idle()
+        twin = Holding(self.contract, self.cold)
         twin.table = self.table.copy()
         twin.engine = None if self.engine is None else self.engine.copy()
         twin._past = self._past
@@ -81,13 +92,11 @@ class Holding:
     def in_id_order(self) -> Rows:
         """All rows and their present weights, as :func:`svmemory.digest.digest` takes them."""
         engine = self.need("has no rows to list")
-        names = list(self.table.slots)
-        ordered = [names[i] for i in id_order(names)]
-        slots = self.table.in_order(ordered)
-        subjects = [self.table.subject(name) for name in ordered]
+        slots = self.table.in_order()
+        slots = slots[id_order(self.table.names(slots))]
         return Rows(
-            ordered,
-            subjects,
+            self.table.names(slots),
+            self.table.subjects(slots),
             engine.keys(slots),
             self.table.values(slots),
             engine.masses(slots),
@@ -98,6 +107,7 @@ class Holding:
 
     def canonicalise(self) -> None:
         """Put the weights in canonical form."""
+        self.idle()
         if self.engine is not None:
             self.engine.canonicalise()
             self._support = None
@@ -111,18 +121,17 @@ class Holding:
         progress: Progress | None,
     ) -> None:
         """Add checked rows, all or none."""
-        engine = self.engine or Engine(self.contract, keys.shape[1])
-        self._support = None
-        try:
-            slots = engine.insert(keys, progress)
-        except BaseException:
-            if self.engine is not None and not engine.consistent:
-                self._rebuild(engine.keys(self.table.in_order()))
-            raise
-        self.engine = engine
-        self.table.value_width = values.shape[1]
-        for row, (name, slot) in enumerate(zip(names, slots, strict=True)):
-            self.table.put(slot, name, subjects[row], values[row])
+        engine = self.engine or Engine(self.contract, keys.shape[1], self.cold)
+        with self._change(progress) as report:
+            try:
+                slots = engine.insert(keys, report)
+            except BaseException:
+                if self.engine is not None and not engine.consistent:
+                    self._rebuild(engine.keys(self.table.in_order()))
+                raise
+            self.engine = engine
+            self.table.value_width = values.shape[1]
+            self.table.put_many(slots, names, subjects, values)
 
     def remove(self, names: list[str], progress: Progress | None) -> None:
         """Remove held rows, all or none."""
@@ -131,27 +140,54 @@ class Holding:
             return
         slots = self.table.in_order(names)
         keys = engine.keys(slots)
+        with self._change(progress) as report:
+            try:
+                engine.remove(slots, report)
+            except BaseException:
+                self._take_back(engine, names, slots, keys)
+                raise
+            self.table.drop_many(slots)
+            if not len(self):
+                self._past = self._past.plus(engine.stats)
+                self.engine = None
+                self.table.clear()
+
+    @contextmanager
+    def _change(self, progress: Progress | None) -> Iterator[Progress]:
+        """A change under way: Ctrl-C waits for a report of progress, other calls are refused."""
+        self.idle()
         self._support = None
+        self._busy = True
         try:
-            engine.remove(slots, progress)
-        except BaseException:
-            if engine.consistent:
-                gone = np.flatnonzero(engine.codes(slots) == FREE)
-                if len(gone):
-                    back = engine.insert(keys[gone])
-                    self.table.reassign([names[i] for i in gone.tolist()], back.tolist())
-            else:
-                everything = engine.keys(self.table.in_order())
-                position = {name: i for i, name in enumerate(self.table.slots)}
-                everything[[position[name] for name in names]] = keys
-                self._rebuild(everything)
-            raise
-        for name in names:
-            self.table.drop(name)
-        if not len(self):
-            self._past = self._past.plus(engine.stats)
-            self.engine = None
-            self.table.clear()
+            with SafePoints() as points:
+
+                def report(done: int, total: int) -> None:
+                    points.check()
+                    if progress is not None:
+                        progress(done, total)
+
+                yield report
+        finally:
+            self._busy = False
+
+    def idle(self) -> None:
+        """Refuse to go on inside a change, as from its progress callback or another thread."""
+        if self._busy:
+            raise InputError("the memory is being changed; wait until that call returns")
+
+    def _take_back(self, engine: Engine, names: list[str], slots: Ints, keys: Floats) -> None:
+        """Put removed rows in again after a failure."""
+        if engine.consistent:
+            gone = np.flatnonzero(engine.codes(slots) == FREE)
+            if len(gone):
+                back = engine.insert(keys[gone])
+                self.table.reassign([names[i] for i in gone.tolist()], back)
+            return
+        order = self.table.in_order()
+        everything = engine.keys(order)
+        position = {slot: i for i, slot in enumerate(order.tolist())}
+        everything[[position[slot] for slot in slots.tolist()]] = keys
+        self._rebuild(everything)
 
     def adopt(self, rows: Rows) -> None:
         """Take over rows whose weights are known (a file's); this holding must be empty.
@@ -167,15 +203,14 @@ class Holding:
         values = rows.values
         if values.shape[1]:
             values = as_matrix(values, "values", None, rows.ids)
-        self.engine = Engine.restore(self.contract, keys, rows.b, rows.mu)
+        self.engine = Engine.restore(self.contract, keys, rows.b, rows.mu, self.cold)
         self._support = None
         self.table.value_width = values.shape[1]
-        for row, name in enumerate(rows.ids):
-            self.table.put(row, name, rows.subjects[row], values[row])
+        self.table.put_many(range(len(rows.ids)), rows.ids, rows.subjects, values)
 
     def _rebuild(self, keys: Floats) -> None:
         """Replace a broken engine by a new one over the same rows, given in order of arrival."""
-        engine = Engine(self.contract, keys.shape[1])
+        engine = Engine(self.contract, keys.shape[1], self.cold)
         slots = engine.insert(keys)
-        self.table.reassign(list(self.table.slots), slots.tolist())
+        self.table.reassign(self.table.names(), slots)
         self.engine = engine

@@ -10,26 +10,28 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import file, problem
+from . import file
+from .centre import prunable
 from .contract import Contract
 from .digest import digest
 from .errors import (
-    ContractError,
     EmptyMemoryError,
     FileFormatError,
     InputError,
     SVMemoryError,
 )
+from .exactness import RunningCertificate
 from .holding import Holding, Progress
+from .inputs import Label, as_matrix, as_points, as_subjects, as_values, listed
+from .proofs import Provable
 from .reads import kernel_sums, readout
-from .results import ForgetResult, KKTReport, PruneResult
-from .rows import Label, as_matrix, as_subjects, as_values
-from .view import SET_NAMES, HeldView
+from .results import ForgetResult, PruneResult
 
 Floats = NDArray[np.float64]
+Folder = str | os.PathLike[str]
 
 
-class SupportVectorMemory(HeldView):
+class SupportVectorMemory(Provable):
     """A memory that keeps what is unlike the rest and forgets to the byte.
 
     Each row has a key, and may have a value, an id and a subject (the person or source that a
@@ -46,6 +48,9 @@ class SupportVectorMemory(HeldView):
     ridge : float, default 1e-8
         Added to the kernel's diagonal: makes the optimum unique. 0 is for comparisons only and
         offers no digest.
+    cold : path, optional
+        Folder for a nameless file that holds keys and values instead of memory (the cold tier);
+        active rows stay in memory as well. Results never differ, and nothing outlives the process.
 
     Raises
     ------
@@ -67,11 +72,15 @@ class SupportVectorMemory(HeldView):
     True
     """
 
-    def __init__(self, gamma: float, C: float, ridge: float = 1e-8) -> None:
-        self._start(Contract.from_cap(gamma, C, ridge))
+    def __init__(
+        self, gamma: float, C: float, ridge: float = 1e-8, *, cold: Folder | None = None
+    ) -> None:
+        self._start(Contract.from_cap(gamma, C, ridge), cold)
 
     @classmethod
-    def from_nu(cls, nu: float, n0: int, *, gamma: float, ridge: float = 1e-8) -> Self:
+    def from_nu(
+        cls, nu: float, n0: int, *, gamma: float, ridge: float = 1e-8, cold: Folder | None = None
+    ) -> Self:
         """Memory whose cap is ``1/(nu n0)``: about a share ``nu`` of ``n0`` rows may lie outside.
 
         Parameters
@@ -80,29 +89,23 @@ class SupportVectorMemory(HeldView):
             In (0, 1].
         n0 : int
             Declared number of rows, >= 1; used once, whatever is added or forgotten later.
-        gamma, ridge : float
+        gamma, ridge, cold
             As in the constructor.
         """
-        return cls.from_contract(Contract.from_nu(nu, n0, gamma, ridge))
+        return cls.from_contract(Contract.from_nu(nu, n0, gamma, ridge), cold=cold)
 
     @classmethod
-    def from_contract(cls, contract: Contract) -> Self:
-        """Memory under an existing contract."""
+    def from_contract(cls, contract: Contract, *, cold: Folder | None = None) -> Self:
+        """Memory under an existing contract; ``cold`` as in the constructor."""
         memory = cls.__new__(cls)
-        memory._start(contract)
+        memory._start(contract, cold)
         return memory
 
-    def _start(self, contract: Contract) -> None:
-        self._held = Holding(contract)
+    def _start(self, contract: Contract, cold: Folder | None) -> None:
+        self._held = Holding(contract, cold)
         self._digest: str | None = None
+        self._certificate = RunningCertificate()
         self.header: dict[str, Any] = {}
-
-    def __repr__(self) -> str:
-        c = self.contract
-        return (
-            f"SupportVectorMemory(gamma={c.gamma:g}, C={c.C:g}, ridge={c.ridge:g}; "
-            f"{len(self)} rows, {self.status})"
-        )
 
     def add(
         self,
@@ -139,14 +142,15 @@ class SupportVectorMemory(HeldView):
             The optimum was not reached; the memory is unchanged.
         """
         table = self._held.table
-        given = ids if ids is None or isinstance(ids, str | bytes) else list(ids)
+        given = ids if ids is None or isinstance(ids, str | bytes) else listed(ids)
         matrix = as_matrix(keys, "keys", self.dimension, given)
         n = len(matrix)
         names = table.new_ids(given, n)
         people = as_subjects(subjects, n)
         columns = as_values(values, n, self.value_dimension, names)
         self._digest = None
-        self._held.insert(names, people, matrix, columns, progress)
+        with self._certificate.operation(self._held, arriving=n):
+            self._held.insert(names, people, matrix, columns, progress)
         return names
 
     def forget(
@@ -182,12 +186,11 @@ class SupportVectorMemory(HeldView):
         held = table.select(ids, subject, strict=missing == "error")
         before = self.digest() if digests else None
         past = self.stats
-        former: dict[str, str] = {}
-        if held and self._held.engine is not None:
-            codes = self._held.engine.codes(table.in_order(held)).tolist()
-            former = {n: SET_NAMES[c] for n, c in zip(held, codes, strict=True)}
+        former = self._sets_of(held)
+        if held:
             self._digest = None
-            self._held.remove(held, progress)
+            with self._certificate.operation(self._held, leaving=held):
+                self._held.remove(held, progress)
         work = self.stats.since(past)
         return ForgetResult(
             removed=held,
@@ -200,21 +203,30 @@ class SupportVectorMemory(HeldView):
             digest_after=self.digest() if digests else None,
         )
 
-    def prune(self, digests: bool = False) -> PruneResult:
-        """Remove all reserve rows, which carry no weight: every score and readout stays as it is.
+    def prune(self, keep_slack_below: float = 0.0, digests: bool = False) -> PruneResult:
+        """Remove reserve rows, which carry no weight: every score and readout stays as it is.
 
-        The sets are those of the canonical form (at ridge 0: of the present state). The memory
-        then is the one that only ever saw the remaining rows. It may differ later from one that
-        kept the pruned rows, if rows are added or forgotten.
+        The sets are those of the canonical form (at ridge 0: of the present state). The memory then
+        is the one that only ever saw the remaining rows. Rows added or forgotten later might have
+        given a pruned row weight: :meth:`exactness` says whether, :meth:`plan` looks ahead.
+
+        Parameters
+        ----------
+        keep_slack_below : float
+            Keep reserve rows with less slack ``g`` than this, in gate-score units, >= 0.
+        digests : bool
+            Report the digests before and after.
         """
         if self.contract.ridge > 0:
             self.canonicalise()
         before = self.digest() if digests else None
-        reserve = self.partition.reserve
-        if reserve:
+        rows = prunable(self._held, keep_slack_below)
+        if rows.names:
             self._digest = None
-            self._held.remove(reserve, None)
-        return PruneResult(reserve, before, self.digest() if digests else None)
+            with self._certificate.prune(self._held, rows):
+                self._held.remove(rows.names, None)
+        after = self.digest() if digests else None
+        return PruneResult(rows.names, rows.least_slack, before, after)
 
     def read(self, queries: ArrayLike) -> Floats:
         """Weighted mean of the values near each query.
@@ -237,7 +249,7 @@ class SupportVectorMemory(HeldView):
         self._held.need("cannot be read")
         if not self._held.table.value_width:
             raise EmptyMemoryError("this memory holds no values to read; add rows with values")
-        points = as_matrix(queries, "queries", self.dimension)
+        points = as_points(queries, "queries", self.dimension)
         near, weights, values = self._held.support()
         return np.asarray(readout(near, np.log(weights), values, points, self.contract.gamma))
 
@@ -250,47 +262,11 @@ class SupportVectorMemory(HeldView):
             If there are no rows.
         """
         self._held.need("cannot score")
-        matrix = as_matrix(points, "points", self.dimension)
+        matrix = as_points(points, "points", self.dimension)
         near, weights, _ = self._held.support()
         return np.asarray(
             2.0 * kernel_sums(near, weights, matrix, self.contract.gamma) - self.offset
         )
-
-    def kkt(self) -> KKTReport:
-        """Residual, duality gap and rigorous score bound of the present state."""
-        if self._held.engine is None:
-            return KKTReport(0.0, 0.0, 0.0, 0.0, 0.0, "empty")
-        c = self.contract
-        held = c.held_mass(len(self))
-        near, weights, _ = self._held.support()
-        a = self.weights
-        q = kernel_sums(near, weights, self.keys, c.gamma) + c.ridge * a
-        kernel_error = problem.gaussian_error(self._held.engine.dimension)
-        gap = problem.duality_gap(a, q, c.ridge, held, kernel_error)
-        bound = problem.score_bound(gap, a, q, c.ridge, held, self.offset, kernel_error)
-        return KKTReport(
-            residual=problem.kkt_residual(a, q, c.ridge, held, self.offset),
-            gap=gap,
-            score_bound=bound.score,
-            offset_low=bound.offset_low,
-            offset_high=bound.offset_high,
-            status=self.status,
-        )
-
-    def canonicalise(self) -> None:
-        """Put weights, sets and offset in canonical form: the exact optimum, rounded.
-
-        Raises
-        ------
-        ContractError
-            At ridge 0, where the optimum need not be unique.
-        """
-        if self.contract.ridge == 0:
-            raise ContractError(
-                "canonical form and digest need a ridge > 0: at 0 the weights need not be unique"
-            )
-        if self._digest is None:
-            self._held.canonicalise()
 
     def digest(self) -> str:
         """SHA-256 over contract, rows and canonical weights in hex: equal for equal rows.
@@ -303,13 +279,16 @@ class SupportVectorMemory(HeldView):
             self._digest = digest(self.contract, rows)
         return self._digest
 
-    def copy(self) -> SupportVectorMemory:
+    def copy(self) -> Self:
         """An independent memory in the same state."""
-        twin = SupportVectorMemory.from_contract(self.contract)
+        twin = type(self).from_contract(self.contract)
         twin._held = self._held.copy()
         twin._digest = self._digest
+        twin._certificate = self._certificate.copy()
         twin.header = deepcopy(self.header)
         return twin
+
+    __copy__ = copy
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the memory to a file whose bytes are a function of its rows and header.
@@ -329,8 +308,10 @@ class SupportVectorMemory(HeldView):
         file.write(file.to_bytes(file.Content(self.contract, rows, seal, self.header)), path)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
+    def load(cls, path: str | os.PathLike[str], *, cold: Folder | None = None) -> Self:
         """Read a memory from a file, after checking its format, its digest and its optimality.
+
+        ``cold`` is as in the constructor: a memory file says nothing about tiers.
 
         Raises
         ------
@@ -340,7 +321,7 @@ class SupportVectorMemory(HeldView):
             If it cannot be read.
         """
         content = file.read(path)
-        memory = cls.from_contract(content.contract)
+        memory = cls.from_contract(content.contract, cold=cold)
         memory.header = content.header
         if content.rows is not None:
             try:

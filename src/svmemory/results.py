@@ -52,11 +52,80 @@ class ForgetResult:
 
 @dataclass(frozen=True)
 class PruneResult:
-    """Outcome of a certified removal of reserve rows; fields as in :class:`ForgetResult`."""
+    """Outcome of a certified removal of reserve rows.
+
+    Attributes
+    ----------
+    removed : list of str
+        Ids that were pruned.
+    slack : float
+        Smallest gate-score slack of a pruned row, rounded down; infinite if there was none.
+    digest_before, digest_after : str or None
+        Only on request.
+    """
 
     removed: list[str]
+    slack: float
     digest_before: str | None
     digest_after: str | None
+
+
+@dataclass(frozen=True)
+class Exactness:
+    """Whether a pruned memory is, at this moment, the full-history memory; see docs/pruning.md.
+
+    The full-history memory holds the pruned rows besides the held ones. If some of them had been
+    forgotten since, the same is proved: any part of them may be left out.
+
+    Attributes
+    ----------
+    proved : bool
+        True: both have the same weights and offset, so the same scores and readouts, and every
+        pruned row has weight 0. False: this could not be proved; they may or may not be equal.
+    spent : float
+        Share of the deciding prune's slack that the memory's moves have used up; above 1 when not
+        proved, infinite where pruned rows certainly have weight.
+    slack : float
+        What is left, in gate-score units: no pruned row would have less slack now. Infinite if
+        nothing was pruned, negative if not proved.
+    since : int or None
+        Number of the operation (calls that added or forgot rows, counted from 1) after which the
+        proof first failed, since it was last reported; None while proved.
+    pruned : int
+        Rows pruned so far.
+    reason : str
+        The same in words.
+    """
+
+    proved: bool
+    spent: float
+    slack: float
+    since: int | None
+    pruned: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class PlanResult:
+    """Rows that no k further admissions can make matter; see docs/pruning.md.
+
+    Attributes
+    ----------
+    k : int
+        Number of admissions, of any keys whatever. Nothing is promised about deletions.
+    threshold : float
+        Gate-score slack from which a reserve row is safe; infinite in warm-up. Pass it to
+        ``prune(keep_slack_below=...)`` to drop these rows.
+    droppable : list of str
+        Ids of the rows with at least that slack, in order of arrival.
+    kept : int
+        Number of the other rows.
+    """
+
+    k: int
+    threshold: float
+    droppable: list[str]
+    kept: int
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import mmap
 import os
 import tempfile
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +43,9 @@ class RowSpace:
         self.array: Floats = np.zeros((0, width))
         if self.folder is not None:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._file = tempfile.TemporaryFile(dir=self.folder)  # noqa: SIM115 - stays open
+            with tempfile.TemporaryFile(dir=self.folder) as nameless:
+                self._file = os.dup(nameless.fileno())
+            weakref.finalize(self, os.close, self._file)
         self.ensure(64)
 
     def ensure(self, rows: int) -> Floats:
@@ -58,11 +61,11 @@ class RowSpace:
         else:
             size = 8 * rows * self.width
             if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(self._file.fileno(), 0, size)
+                os.posix_fallocate(self._file, 0, size)
             else:
-                self._file.truncate(size)
+                os.truncate(self._file, size)
             # The old mapping goes when its last view does.
-            self._pages = mmap.mmap(self._file.fileno(), size)
+            self._pages = mmap.mmap(self._file, size)
             self.array = np.frombuffer(self._pages, np.float64).reshape(rows, self.width)
         return self.array
 

@@ -1,8 +1,9 @@
 """Compiled code that outlived its source is deleted before it can run.
 
-Numba keeps compiled functions beside the source and checks each against its own file only; a function
-that was compiled together with another file's old version would run on. A result that depends on
-which files were touched last is no result, so anything older than the newest source file goes.
+Numba keeps compiled functions beside the source and checks each against its own file only; a
+function that was compiled together with another file's old version would run on. A result that
+depends on which files were touched last is no result, so anything older than the newest source
+file goes.
 """
 
 from __future__ import annotations

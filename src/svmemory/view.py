@@ -22,11 +22,18 @@ class HeldView:
 
     _held: Holding
 
+    def __repr__(self) -> str:
+        c = self.contract
+        return (
+            f"SupportVectorMemory(gamma={c.gamma:g}, C={c.C:g}, ridge={c.ridge:g}; "
+            f"{len(self)} rows, {self.status})"
+        )
+
     def __len__(self) -> int:
         return len(self._held)
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str | int | np.integer) and str(name) in self._held.table.slots
+        return name in self._held.table
 
     @property
     def contract(self) -> Contract:
@@ -53,12 +60,12 @@ class HeldView:
     @property
     def ids(self) -> list[str]:
         """Ids in order of arrival."""
-        return list(self._held.table.slots)
+        return self._held.table.names()
 
     @property
     def subjects(self) -> list[str | None]:
         """Subjects, aligned with :attr:`ids`."""
-        return [self._held.table.subject(name) for name in self._held.table.slots]
+        return self._held.table.subjects(self._held.table.in_order())
 
     @property
     def keys(self) -> Floats:
@@ -103,9 +110,16 @@ class HeldView:
         sets: dict[int, list[str]] = {MARGIN: [], ERROR: [], RESERVE: []}
         if self._held.engine is not None:
             codes = self._held.engine.codes(self._held.table.in_order()).tolist()
-            for name, code in zip(self._held.table.slots, codes, strict=True):
+            for name, code in zip(self._held.table.names(), codes, strict=True):
                 sets[code].append(name)
         return Partition(sets[MARGIN], sets[ERROR], sets[RESERVE])
+
+    def _sets_of(self, names: list[str]) -> dict[str, str]:
+        """Set of each named row."""
+        if self._held.engine is None:
+            return {}
+        codes = self._held.engine.codes(self._held.table.in_order(names)).tolist()
+        return {name: SET_NAMES[code] for name, code in zip(names, codes, strict=True)}
 
     @property
     def stats(self) -> Stats:

@@ -110,6 +110,8 @@ def give_back_kernel_row(s, p):  # type: ignore[no-untyped-def]
     mover = s.tally[MOVER]
     if mover >= 0 and mover != p and s.owner[mover] >= 0:
         owned += 1
+    for i in range(s.tally[ACTIVE]):  # a row that leaves later must leave no kernel values here
+        s.P[s.owner[p], i] = 0.0
     s.spare[len(s.spare) - owned - 1] = s.owner[p]
     s.owner[p] = -1
 
@@ -193,10 +195,13 @@ def deactivate(s, p, code):  # type: ignore[no-untyped-def]
         if mover >= 0 and s.owner[mover] >= 0:
             row = s.owner[mover]
             s.P[row, p] = s.P[row, last]
+    for row in range(len(s.margin)):
+        s.P[row, last] = 0.0
     # Wipe the freed position: nothing of a departed row may stay behind.
     for j in range(s.keys.shape[1]):
         s.near[j, last] = 0.0
     s.b[last] = 0.0
+    s.h[last] = 0.0
     s.db[last] = 0.0
     s.dh[last] = 0.0
     s.high[last] = 0
@@ -309,8 +314,6 @@ def stop_gone(s):  # type: ignore[no-untyped-def]
     p = s.tally[MOVER]
     slot = s.slot[p]
     s.tally[MOVER] = -1
-    for i in range(s.tally[ACTIVE]):
-        s.P[s.owner[p], i] = 0.0
     give_back_kernel_row(s, p)
     deactivate(s, p, FREE)
     wipe(s, slot)
@@ -321,6 +324,7 @@ def wipe(s, slot):  # type: ignore[no-untyped-def]
     """Free a slot and overwrite its key."""
     for j in range(s.keys.shape[1]):
         s.keys[slot, j] = 0.0
+    s.column[:] = 0.0
     s.code[slot] = FREE
     s.place[slot] = -1
     s.due[slot] = 0.0
