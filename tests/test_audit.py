@@ -251,8 +251,53 @@ def test_all_runs_the_four_regimes(vitals_csv: Path) -> None:
     options = ["--regime", "all", "--rows", "6", "--data", str(vitals_csv), "--json"]
     result = CliRunner().invoke(app, ["drain", "--sequences", "1", *options])
     assert result.exit_code == 0
-    names = [regime["regime"] for regime in json.loads(result.stdout)["regimes"]]
+    found = json.loads(result.stdout)
+    names = [regime["regime"] for regime in found["regimes"]]
     assert names == ["gaussian", "redundant", "duplicate", "icu"]
+    assert (found["not_run"], result.stderr) == ([], "")
+
+
+@pytest.mark.parametrize("folder", ["absent", "empty"])
+def test_all_does_without_icu_where_its_data_are_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    monkeypatch.setenv("SVMEMORY_DATA", str(tmp_path))
+    if folder == "empty":
+        (tmp_path / "physionet2019").mkdir()
+    command = ["drain", "--regime", "all", "--sequences", "1", "--rows", "6"]
+    result = CliRunner().invoke(app, [*command, "--json"])
+    assert result.exit_code == 0
+    found = json.loads(result.stdout)
+    assert found["passed"]
+    assert [regime["regime"] for regime in found["regimes"]] == list(SYNTHETIC)
+    (left_out,) = found["not_run"]
+    assert left_out["regime"] == "icu"
+    assert str(tmp_path / "physionet2019") in left_out["reason"]
+    assert "https://doi.org/10.13026/v64v-d857" in left_out["reason"]  # where to get them
+    assert result.stderr == f"note: icu is not run: {left_out['reason']}\n"
+    table = CliRunner(env={"COLUMNS": "500"}).invoke(app, command)  # no line is broken
+    assert table.exit_code == 0
+    assert "drain, duplicate: 6 rows" in table.stdout
+    assert "drain, icu: not run" in table.stdout
+    assert left_out["reason"] in " ".join(table.stdout.split())
+    assert table.stderr == result.stderr
+
+
+@pytest.mark.usefixtures("one_bit_left_behind")
+def test_the_regimes_that_ran_decide_the_exit_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SVMEMORY_DATA", str(tmp_path))
+    command = ["drain", "--regime", "all", "--sequences", "1", "--rows", "6", "--json"]
+    result = CliRunner().invoke(app, command)
+    assert (result.exit_code, json.loads(result.stdout)["passed"]) == (1, False)
+
+
+def test_data_asked_for_by_name_must_be_there(tmp_path: Path) -> None:
+    absent = str(tmp_path / "absent.csv")
+    result = CliRunner().invoke(app, ["drain", "--regime", "all", "--data", absent])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "absent.csv does not exist" in result.stderr
 
 
 def test_exit_2_and_one_line_on_bad_input(tmp_path: Path) -> None:

@@ -3,72 +3,25 @@
 from __future__ import annotations
 
 import csv
-import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from commands import BUILD, COLUMNS, RANGES, Run, in_folder, refused, write_rows
 from svmemory import SupportVectorMemory
-from svmemory.cli import main
 from svmemory.cli.app import app
-
-COLUMNS = ["--key", "HR,SBP", "--value", "sick", "--id", "id", "--subject", "person"]
-BUILD = [*COLUMNS, "--nu", "0.3"]
-RANGES = ["--range", "HR=0:300,SBP=0:250", "--gamma", "40", "--C", "0.1"]
-
-
-class Ran(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def document(self) -> Any:
-        return json.loads(self.out)
-
-
-Run = Callable[..., Ran]
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: Any) -> Run:
-    """Run the command in a folder that holds a table ``p.csv`` of 30 rows of 10 persons."""
-    monkeypatch.chdir(tmp_path)
-    write_rows("p.csv", range(30))
-
-    def call(*arguments: str) -> Ran:
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as exit_:
-            main(list(arguments))
-        return Ran(int(exit_.value.code or 0), *capsys.readouterr())
-
-    return call
-
-
-def write_rows(path: str, rows: Any) -> None:
-    with open(path, "w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["id", "person", "HR", "SBP", "sick"])
-        for i in rows:
-            random = np.random.default_rng(i)
-            hr, sbp = random.normal(80, 12), random.normal(120, 18)
-            writer.writerow([f"{i:03d}", f"s{i // 3}", f"{hr:.2f}", f"{sbp:.2f}", i % 2])
-
-
-def refused(ran: Ran, message: str) -> None:
-    """Bad input: exit 2, nothing on stdout, one line on stderr that says what is wrong."""
-    assert (ran.code, ran.out) == (2, "")
-    assert ran.err.startswith("svmemory: error: ")
-    assert ran.err.count("\n") == 1
-    assert message in ran.err
+def run(capsys: Any, tmp_path: Path, monkeypatch: Any) -> Run:
+    return in_folder(tmp_path, capsys, monkeypatch)
 
 
 def test_forgotten_file_is_the_file_that_never_saw_them(run: Run) -> None:

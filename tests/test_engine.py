@@ -72,7 +72,7 @@ def check_state(e, slots, keys):
     for slot, total, height in zip(slots.tolist(), error_sums, h, strict=True):
         p = s.place[slot]
         if p < 0:  # the mileage is a proof: the slack is at least what the odometer leaves
-            assert height - e.mu >= s.due[slot] - s.value[state.ODOMETER]
+            assert height - e.mu >= s.due[slot] - s.odometer[s.region[slot]]
             continue
         assert (int(s.high[p]) << 26) + int(s.low[p]) == int(total)
     margin = s.margin[: s.tally[state.MARGINS]]

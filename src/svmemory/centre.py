@@ -78,12 +78,16 @@ def form(x: Floats, left: Floats, y: Floats, right: Floats, gamma: float) -> flo
 
 
 def square(centre: Centre, gamma: float) -> float:
-    """``|c|^2``, within :func:`blur` times the squared mass."""
-    return form(centre.b, centre.keys, centre.b, centre.keys, gamma)
+    """Upper bound on ``|c|^2``, close to it."""
+    mass = float(centre.b.sum())
+    error = blur(centre.keys.shape[1], len(centre.b)) * mass**2
+    return form(centre.b, centre.keys, centre.b, centre.keys, gamma) + error
 
 
-def carried_floor(floor: float, old: Centre, old_square: float, new: Centre, gamma: float) -> float:
-    """A height that no row has less of at ``new``, if none has less than ``floor`` at ``old``.
+def carried(
+    floor: float, old: Centre, old_square: float, new: Centre, gamma: float
+) -> tuple[float, float]:
+    """What is known at ``new``, if no row's height is less than ``floor`` at ``old``.
 
     Parameters
     ----------
@@ -98,14 +102,16 @@ def carried_floor(floor: float, old: Centre, old_square: float, new: Centre, gam
 
     Returns
     -------
-    float
-        >= 0: kernel values are not negative, and so is no height.
+    floor : float
+        No row's height is less there. >= 0: kernel values are not negative, and so is no height.
+    square : float
+        As :func:`square`, from what was computed anyway.
     """
     if floor <= 0.0 or not len(new.b):
-        return 0.0
+        return 0.0, 0.0
     moved, keys = _difference(old, new)
     if not len(moved):
-        return floor
+        return floor, old_square
     length = form(moved, keys, moved, keys, gamma)
     along = form(moved, keys, old.b, old.keys, gamma)
     size, mass = float(np.abs(moved).sum()), float(old.b.sum())
@@ -117,7 +123,7 @@ def carried_floor(floor: float, old: Centre, old_square: float, new: Centre, gam
         # `moved` is the rounded difference of two masses
         slip = 8.0 * ROUND * ((1.0 + abs(tilt)) * floor + reach + size)
         best = max(best, (1.0 + tilt) * floor - reach - slip)
-    return best
+    return best, old_square + 2.0 * along + length + 2.0 * error * (size + mass) ** 2
 
 
 def _difference(old: Centre, new: Centre) -> tuple[Floats, Floats]:

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .contract import Contract
-from .errors import ContractError, InputError
+from .contract import LARGEST_GAMMA, Contract
+from .errors import ContractError, InputError, UnknownIdError
 from .memory import SupportVectorMemory
 
 Floats = NDArray[np.float64]
@@ -98,7 +98,7 @@ class OneClassSVDD(OutlierMixin, BaseEstimator):
         self.ridge = ridge
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
-        """Start afresh from these rows, numbered from 0.
+        """Start afresh from these rows, numbered from 0; an error leaves the estimator as it was.
 
         Parameters
         ----------
@@ -116,9 +116,15 @@ class OneClassSVDD(OutlierMixin, BaseEstimator):
         ContractError
             If ``nu``, ``C``, ``gamma`` or ``ridge`` is out of range. A ``ValueError``.
         """
-        rows: Floats = validate_data(self, X, dtype=np.float64)
-        memory = SupportVectorMemory.from_contract(self._contract(rows))
-        memory.add(rows, ids=range(len(rows)))
+        before = self.__dict__.copy()
+        try:
+            rows: Floats = validate_data(self, X, dtype=np.float64)  # notes its width and names
+            memory = SupportVectorMemory.from_contract(self._contract(rows))
+            memory.add(rows, ids=range(len(rows)))
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
         self.memory_ = memory
         self.n_samples_seen_ = len(rows)
         return self
@@ -156,7 +162,8 @@ class OneClassSVDD(OutlierMixin, BaseEstimator):
         Parameters
         ----------
         indices : int or array-like of int
-            Row numbers; one given twice counts once, and none is nothing to do.
+            Row numbers; one given twice counts once, and none is nothing to do. For a boolean mask
+            give ``numpy.flatnonzero(mask)``.
 
         Returns
         -------
@@ -172,11 +179,12 @@ class OneClassSVDD(OutlierMixin, BaseEstimator):
             ``KeyError``.
         """
         check_is_fitted(self, "memory_")
-        numbers = np.atleast_1d(np.asarray(indices))
-        if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
-            raise InputError(f"indices must be whole row numbers in one dimension, got {indices!r}")
-        if numbers.size:
-            self.memory_.forget(ids=[str(number) for number in numbers])
+        numbers = _row_numbers(indices)
+        if numbers:
+            try:
+                self.memory_.forget(ids=[str(number) for number in numbers])
+            except UnknownIdError:  # its advice is for callers of the memory
+                raise UnknownIdError(self._why_unknown(numbers)) from None
         return self
 
     def score_samples(self, X: ArrayLike) -> Floats:
@@ -253,12 +261,21 @@ class OneClassSVDD(OutlierMixin, BaseEstimator):
     def _active(self) -> NDArray[np.bool_]:
         return self.memory_.weights > 0
 
+    def _why_unknown(self, numbers: Sequence[int]) -> str:
+        unknown = [number for number in numbers if str(number) not in self.memory_]
+        if 0 <= unknown[0] < self.n_samples_seen_:
+            why = f"row {unknown[0]} is unlearned already"
+        else:
+            last = self.n_samples_seen_ - 1
+            why = f"row {unknown[0]} was never given: rows are numbered from 0 to {last}"
+        more = f" ({len(unknown) - 1} more rows are not held either)" if len(unknown) > 1 else ""
+        return f"{why}{more}; no row was removed: leave out what is not held"
+
     def _contract(self, rows: Floats) -> Contract:
         gamma = self.gamma
         if isinstance(gamma, str):
             if gamma == "scale":
-                variance = float(rows.var())
-                gamma = 1.0 / (rows.shape[1] * variance) if variance > 0 else 1.0
+                gamma = _scale_gamma(rows)
             elif gamma == "auto":
                 gamma = 1.0 / rows.shape[1]
             else:
@@ -266,3 +283,34 @@ class OneClassSVDD(OutlierMixin, BaseEstimator):
         if self.C is None:
             return Contract.from_nu(self.nu, len(rows), gamma, self.ridge)
         return Contract.from_cap(gamma, self.C, self.ridge)
+
+
+def _row_numbers(indices: object) -> list[int]:
+    try:
+        numbers = np.atleast_1d(np.asarray(indices))
+    except ValueError:  # rows of different lengths
+        numbers = np.array([None])
+    if numbers.ndim == 1 and (numbers.dtype.kind in "iu" or not numbers.size):
+        return [int(number) for number in numbers]
+    if numbers.dtype == bool:
+        got = "a boolean mask: use numpy.flatnonzero(mask)"
+    elif numbers.dtype == object:
+        got = f"a {type(indices).__name__}"
+    else:
+        got = f"an array of {numbers.dtype} with shape {numbers.shape}"
+    raise InputError(f"indices must be whole row numbers in one dimension, got {got}")
+
+
+def _scale_gamma(rows: Floats) -> float:
+    """``1 / (n_features * variance)`` as scikit-learn has it, 1 for rows that do not vary."""
+    if rows.min() == rows.max():
+        return 1.0
+    with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
+        variance = rows.var()
+        gamma = float(1.0 / (rows.shape[1] * variance))
+    if not 0 < gamma <= LARGEST_GAMMA:
+        raise ContractError(
+            f"gamma='scale' is 1 / (n_features * X.var()), but X.var() is {variance:.3g}, too"
+            f" {'small' if variance < 1 else 'large'}; rescale X or give gamma as a number"
+        )
+    return gamma

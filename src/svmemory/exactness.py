@@ -3,7 +3,7 @@
 The *full-history memory* holds the same rows and the pruned ones besides. It has the pruned
 memory's weights and offset if and only if every pruned row would have slack >= 0 here. At a prune
 the certificate notes the present centre and the smallest height of a pruned row there; from then
-on :func:`svmemory.centre.carried_floor` bounds the heights that the pruned rows have now.
+on :func:`svmemory.centre.carried` bounds the heights that the pruned rows have now.
 
 A noted centre is named by rows that are held. When one of them leaves, the floor is carried to the
 centre after that, and the old one is dropped: no key or id of a row that has left is kept. What
@@ -24,10 +24,11 @@ from .centre import (
     ROUND,
     Centre,
     Prunable,
-    carried_floor,
+    carried,
     present_centre,
     square,
 )
+from .contract import Contract
 from .holding import Holding
 from .plan import safe_slack
 from .problem import gaussian_error
@@ -46,7 +47,7 @@ class Anchor:
     masses : dict of str to float
         The centre, by ids of rows that are all held.
     square : float
-        Its squared length.
+        Upper bound on its squared length.
     floor : float
         No pruned row's height was less there.
     slack : float
@@ -75,6 +76,14 @@ class Anchor:
         if holding.engine is None or not names:
             return Centre(names, np.zeros((len(names), 1)), b)
         return Centre(names, holding.engine.keys(holding.table.in_order(names)), b)
+
+    def planned(self, contract: Contract, dimension: int) -> float:
+        """Lower bound on the pruned rows' slack from the number of rows admitted alone."""
+        if self.admitted == math.inf:
+            return -math.inf
+        if self.admitted == 0.0:
+            return 0.0  # the optimum is, exactly, the one that was certified at the prune
+        return self.slack - safe_slack(self.admitted, self.mu, contract, dimension)
 
 
 class RunningCertificate:
@@ -118,10 +127,9 @@ class RunningCertificate:
             self._anchors = before  # the rows are what they were
             raise
         if touched:
-            self._anchors = [*rest, _carried(touched, old, holding)]
-        watched = self._anchors and self._since is None and self._moved(holding)
-        if watched and min(self._rooms(holding)) < 0.0:
-            self._since, self._seen = self.operations, None
+            self._anchors, self._seen = [*rest, _carried(touched, old, holding)], None
+        if self._anchors and self._since is None:
+            self._watch(holding)
 
     @contextmanager
     def prune(self, holding: Holding, rows: Prunable) -> Iterator[None]:
@@ -164,7 +172,7 @@ class RunningCertificate:
         if not self._anchors:
             text = "no row has been pruned since this memory was created or loaded"
             return Exactness(True, 0.0, math.inf, None, 0, text)
-        rooms = self._rooms(holding)
+        rooms = list(map(max, *self._rooms(holding)))
         slack = min(rooms)
         first = self._anchors[rooms.index(slack)].slack
         proved = slack >= 0.0
@@ -183,34 +191,38 @@ class RunningCertificate:
         spent = max(0.0, 1.0 - slack / first) if first > 0.0 else 1.0
         return Exactness(proved, spent, slack, self._since, pruned, text)
 
-    def _rooms(self, holding: Holding) -> list[float]:
-        """Lower bound on the gate-score slack that the rows of each anchor have now."""
-        engine, mass = holding.engine, holding.contract.mass
-        if engine is None or len(holding) < mass:
-            return [-math.inf] * len(self._anchors)
-        now = present_centre(holding)
+    def _watch(self, holding: Holding) -> None:
+        """Note the operation after which nothing is proved any more."""
+        engine = holding.engine
+        state = None if engine is None else (engine.mu, engine.masses(engine.active_slots()))
+        seen = None if state is None else (state[0], state[1].tobytes())
+        if seen is not None and seen == self._seen:
+            return  # an added reserve row moves nothing
+        by_floor, by_plan = self._rooms(holding)
+        self._seen = seen if min(by_floor) >= 0.0 else None  # plans are used up by any row
+        if min(map(max, by_floor, by_plan)) < 0.0:
+            self._since = self.operations
+
+    def _rooms(self, holding: Holding) -> tuple[list[float], list[float]]:
+        """Lower bounds on the gate-score slack that the rows of each anchor have now.
+
+        The first come from their floor, the others from the number of rows admitted.
+        """
+        engine, contract = holding.engine, holding.contract
+        if engine is None or len(holding) < contract.mass:
+            nothing = [-math.inf] * len(self._anchors)
+            return nothing, nothing
+        now, mu, m = present_centre(holding), engine.mu, contract.mass
         # The exact masses and mu are the present ones up to their rounding to float64.
-        error = (gaussian_error(engine.dimension) + 8.0 * ROUND) * mass
-        error += 8.0 * ROUND * engine.mu + (len(now.b) + 1) * 2.0**-112
-        rooms = []
+        error = (gaussian_error(engine.dimension) + 8.0 * ROUND) * m
+        error += 8.0 * ROUND * mu + (len(now.b) + 1) * 2.0**-112
+        by_floor, by_plan = [], []
         for anchor in self._anchors:
             old = anchor.centre(holding)
-            floor = carried_floor(anchor.floor, old, anchor.square, now, holding.contract.gamma)
-            room = 2.0 * (floor - engine.mu - error) / mass
-            if anchor.admitted < math.inf:  # at 0 the optimum is the one at the prune
-                need = safe_slack(anchor.admitted, anchor.mu, holding.contract, engine.dimension)
-                room = max(room, 0.0 if need == 0.0 else anchor.slack - need)
-            rooms.append(room)
-        return rooms
-
-    def _moved(self, holding: Holding) -> bool:
-        """Whether the state differs from the one seen last; an added reserve row moves nothing."""
-        engine = holding.engine
-        if engine is None:
-            return True
-        seen = engine.mu, engine.masses(engine.active_slots()).tobytes()
-        same, self._seen = seen == self._seen, seen
-        return not same
+            floor, _ = carried(anchor.floor, old, anchor.square, now, contract.gamma)
+            by_floor.append(2.0 * (floor - mu - error) / m)
+            by_plan.append(anchor.planned(contract, engine.dimension))
+        return by_floor, by_plan
 
 
 def _split(anchors: Sequence[Anchor], leaving: Sequence[str]) -> tuple[list[Anchor], list[Anchor]]:
@@ -231,16 +243,16 @@ def _unknown(anchors: Sequence[Anchor]) -> Anchor:
 def _carried(anchors: Sequence[Anchor], old: Sequence[Centre], holding: Holding) -> Anchor:
     """One anchor at the present centre for several; ``old`` are their centres."""
     now, gamma = present_centre(holding), holding.contract.gamma
-    floors = [
-        carried_floor(anchor.floor, centre, anchor.square, now, gamma)
+    known = [
+        carried(anchor.floor, centre, anchor.square, now, gamma)
         for anchor, centre in zip(anchors, old, strict=True)
     ]
-    lowest = min(range(len(floors)), key=floors.__getitem__)
+    floor, length = min(known)
     return replace(
-        anchors[lowest],
+        anchors[known.index((floor, length))],
         masses=dict(zip(now.names, now.b.tolist(), strict=True)),
-        square=square(now, gamma),
-        floor=floors[lowest],
+        square=length,
+        floor=floor,
         pruned=sum(anchor.pruned for anchor in anchors),
         admitted=math.inf,
     )

@@ -104,12 +104,25 @@ def to_bytes(content: Content) -> bytes:
             **_pack("ids", rows.ids),
             **_pack("subjects", [s or "" for s in rows.subjects]),
         }
+    _require_text_keys(content.header)
     try:
         text = canonical_json(about).decode()
     except (TypeError, ValueError) as error:
         raise InputError(f"the header cannot be written as JSON: {error}") from None
     # One metadata entry only: the writer does not fix the order of several.
     return bytes(write_tensors(tensors, {_KEY: text}))
+
+
+def _require_text_keys(document: Any) -> None:
+    """JSON would write a key that is no string as one that is, and a reader would find another."""
+    if isinstance(document, dict):
+        for key, value in document.items():
+            if not isinstance(key, str):
+                raise InputError(f"header keys must be strings, got {key!r}")
+            _require_text_keys(value)
+    elif isinstance(document, list | tuple):
+        for value in document:
+            _require_text_keys(value)
 
 
 def _pack(name: str, items: list[str]) -> dict[str, NDArray[Any]]:

@@ -129,9 +129,14 @@ class Holding:
                 if self.engine is not None and not engine.consistent:
                     self._rebuild(engine.keys(self.table.in_order()))
                 raise
+            try:
+                self.table.put_many(slots, names, subjects, values)
+            except BaseException:
+                if self.engine is not None:
+                    engine.remove(slots)
+                raise
             self.engine = engine
             self.table.value_width = values.shape[1]
-            self.table.put_many(slots, names, subjects, values)
 
     def remove(self, names: list[str], progress: Progress | None) -> None:
         """Remove held rows, all or none."""

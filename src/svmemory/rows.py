@@ -1,9 +1,8 @@
 """Identity of rows: ids, subjects and values by engine slot.
 
 Rows keep their order of arrival; the engine's slots are an implementation detail that never leaves
-this package. Everything is in flat arrays, so that a row with a numbered id, one of few subjects,
-costs some 40 bytes beside its value (docs/performance.md counts them). What belongs to a row that
-leaves is overwritten at once.
+this package. Everything is in flat arrays, so that a row with a numbered id costs 40 to 60 bytes
+beside its value. What belongs to a row that leaves is overwritten at once.
 """
 
 from __future__ import annotations
@@ -151,21 +150,32 @@ class RowTable:
         subjects: Sequence[str | None],
         values: Floats,
     ) -> None:
-        """Enter checked rows in free slots; ``values`` (n, dv) has width 0 where rows have none."""
+        """Enter checked rows in free slots, all or none.
+
+        ``values`` (n, dv) has width 0 where rows have none. Raises MemoryError, or OSError where
+        values are on a disk, when there is no room.
+        """
         places = np.asarray(slots, np.int64)
         if not len(places):
             return
-        if not len(self):
-            self._values = RowSpace(values.shape[1], self._cold) if values.shape[1] else None
         size = int(places.max()) + 1
-        numbers = self._numbers(subjects)
-        self._arrival.make_room(size, 0)
-        self._groups.make_room(size, len(self._subjects) + len(self._spare))
-        self._ids.enter(places, names)
+        numbers, new = self._numbers(subjects)
+        try:
+            if not len(self):
+                self._values = RowSpace(values.shape[1], self._cold) if values.shape[1] else None
+            if self._values is not None:
+                self._values.ensure(size)
+            self._arrival.make_room(size, 0)
+            self._groups.make_room(size, len(self._subjects) + len(self._spare))
+            self._ids.enter(places, names)
+        except BaseException:
+            self._drop_subjects(new)
+            raise
+        # There is room for everything, so nothing below fails.
         self._arrival.append(places, np.zeros(len(places), np.int64))
         self._groups.append(places, numbers)
         if self._values is not None:
-            self._values.ensure(size)[places] = values
+            self._values.array[places] = values
             self._values.let_go()
 
     def drop_many(self, slots: Ints | Sequence[int]) -> None:
@@ -176,9 +186,7 @@ class RowTable:
         if self._values is not None:
             self._values.array[places] = 0.0
             self._values.let_go()
-        gone = self._groups.cut(places)
-        self._subjects.leave(gone)
-        self._spare.extend(gone.tolist())
+        self._drop_subjects(self._groups.cut(places))
 
     def reassign(self, names: Sequence[str], slots: Ints | Sequence[int]) -> None:
         """Give held rows other slots; they keep their places in the order of arrival."""
@@ -209,18 +217,23 @@ class RowTable:
         twin._numbered = self._numbered
         return twin
 
-    def _numbers(self, subjects: Sequence[str | None]) -> Ints:
-        """Numbers of subjects, -1 for none; subjects that are not held get one."""
+    def _numbers(self, subjects: Sequence[str | None]) -> tuple[Ints, Ints]:
+        """Numbers of subjects, -1 for none, and which of them are new."""
         distinct = [subject for subject in dict.fromkeys(subjects) if subject is not None]
         if not distinct:
-            return np.full(len(subjects), -1, np.int64)
+            return np.full(len(subjects), -1, np.int64), np.zeros(0, np.int64)
         number: dict[str | None, int] = {None: -1}
         number.update(zip(distinct, self._subjects.find(distinct).tolist(), strict=True))
         new = [subject for subject in distinct if number[subject] < 0]
-        if new:
-            used = len(self._subjects) + len(self._spare)
-            again = [self._spare.pop() for _ in range(min(len(self._spare), len(new)))]
-            fresh = [*again, *range(used, used + len(new) - len(again))]
-            self._subjects.enter(np.array(fresh, np.int64), new)
-            number.update(zip(new, fresh, strict=True))
-        return np.fromiter(map(number.__getitem__, subjects), np.int64, len(subjects))
+        used = len(self._subjects) + len(self._spare)
+        again = self._spare[-len(new) :] if new else []
+        fresh = np.array([*again, *range(used, used + len(new) - len(again))], np.int64)
+        self._subjects.enter(fresh, new)
+        del self._spare[len(self._spare) - len(again) :]
+        number.update(zip(new, fresh.tolist(), strict=True))
+        return np.fromiter(map(number.__getitem__, subjects), np.int64, len(subjects)), fresh
+
+    def _drop_subjects(self, numbers: Ints) -> None:
+        """Forget subjects without rows."""
+        self._subjects.leave(numbers)
+        self._spare.extend(numbers.tolist())

@@ -9,6 +9,7 @@ are forgotten later; ``from-file`` and ``fixed-range`` numbers do not.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .contract import LARGEST_GAMMA
 from .errors import FileFormatError, InputError
 
 Floats = NDArray[np.float64]
@@ -42,8 +44,9 @@ class Scaler:
     scale: tuple[float, ...]
 
     def apply(self, keys: Floats) -> Floats:
-        """Scaled copy of an (n, d) array."""
-        result: Floats = (keys - np.array(self.mean)) / np.array(self.scale)
+        """Scaled copy of an (n, d) array; infinite where a key is too far off for its scale."""
+        with np.errstate(over="ignore"):
+            result: Floats = (keys - np.array(self.mean)) / np.array(self.scale)
         return result
 
     def to_header(self) -> dict[str, Any]:
@@ -67,7 +70,7 @@ class Scaler:
                 tuple(float(x) for x in stored["mean"]),
                 tuple(float(x) for x in stored["scale"]),
             )
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             raise FileFormatError("the scaler in the file's header is damaged") from None
         if (
             scaler.kind not in KINDS
@@ -82,20 +85,43 @@ class Scaler:
         return scaler
 
 
-def standard_scaler(keys: Floats, kind: str = "standard") -> Scaler:
+def standard_scaler(
+    keys: Floats, kind: str = "standard", columns: Sequence[str] | None = None
+) -> Scaler:
     """Scaler to mean 0 and standard deviation 1 of ``keys`` (n, d).
 
     Sums are exact (``math.fsum``), so the order of the rows does not change a bit of the result. A
     constant column is only centred (its scale is 1).
+
+    Parameters
+    ----------
+    keys : (n, d) array
+        Finite numbers.
+    kind : str
+        ``standard`` or ``from-file``.
+    columns : sequence of d str, optional
+        Names of the columns, for messages.
+
+    Raises
+    ------
+    InputError
+        If a column varies by less than the smallest number that can be divided by.
     """
-    count = len(keys)
     means, scales = [], []
-    for column in keys.T:
-        mean = math.fsum(column) / count
-        deviation = math.sqrt(math.fsum((x - mean) ** 2 for x in column) / count)
+    for j, column in enumerate(keys.T):
         if column.min() == column.max():  # else rounding of the mean would pass for a deviation
-            mean, deviation = float(column[0]), 1.0
-        means.append(mean)
+            means.append(float(column[0]) + 0.0)  # 0 and -0 are equal: their order must not show
+            scales.append(1.0)
+            continue
+        mean, variance, power = _moments(column)
+        deviation = math.ldexp(math.sqrt(variance), power)
+        if deviation < sys.float_info.min:  # a rounded denormal: nothing to divide by
+            name = j if columns is None else repr(columns[j])
+            raise InputError(
+                f"key column {name} has standard deviation {deviation:.3g}, too small to scale by;"
+                " give it in another unit"
+            )
+        means.append(math.ldexp(mean, power))
         scales.append(deviation)
     return Scaler(kind, tuple(means), tuple(scales))
 
@@ -117,29 +143,40 @@ def range_scaler(specs: Sequence[str], columns: Sequence[str]) -> Scaler:
     """
     ranges: dict[str, tuple[float, float]] = {}
     for spec in specs:
-        whole = spec.rpartition("=")[0] in columns  # a column name may contain a comma
+        whole = spec.rpartition("=")[0].strip() in columns  # a column name may contain a comma
         for part in [spec] if whole else spec.split(","):
-            name, _, bounds = part.strip().rpartition("=")
+            name, _, bounds = part.rpartition("=")
             name = name if name in columns else name.strip()
-            low_text, colon, high_text = bounds.partition(":")
-            try:
-                low, high = float(low_text), float(high_text)
-            except ValueError:
-                low, high = math.nan, math.nan
-            if not name or not colon or not (math.isfinite(high - low) and low < high):
-                raise InputError(
-                    f"range {part.strip()!r}: expected COLUMN=LOW:HIGH with LOW < HIGH"
-                )
+            if not name:
+                raise InputError(f"range {part.strip()!r}: expected COLUMN=LOW:HIGH")
             if name not in columns:
                 raise InputError(f"range for {name!r}, which is not a key column: {list(columns)}")
             if name in ranges:
                 raise InputError(f"two ranges are given for column {name!r}")
-            ranges[name] = (low, high)
+            ranges[name] = _bounds(bounds, f"range {part.strip()!r}")
     missing = [name for name in columns if name not in ranges]
     if missing:
         raise InputError(f"no range is given for key column {missing[0]!r}; every key needs one")
     lows = tuple(ranges[name][0] for name in columns)
     return Scaler("fixed-range", lows, tuple(ranges[n][1] - ranges[n][0] for n in columns))
+
+
+def _bounds(text: str, what: str) -> tuple[float, float]:
+    """Low and high end from ``LOW:HIGH``; their difference can be divided by."""
+    low_text, _, high_text = text.partition(":")
+    try:
+        low, high = float(low_text), float(high_text)
+    except ValueError:
+        raise InputError(f"{what}: expected COLUMN=LOW:HIGH, two numbers") from None
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise InputError(f"{what}: LOW and HIGH must be finite, got {low:g} and {high:g}")
+    if not low < high:
+        raise InputError(f"{what}: LOW must be less than HIGH")
+    if math.isinf(high - low):
+        raise InputError(f"{what} is too long: HIGH - LOW is more than {sys.float_info.max:.3g}")
+    if high - low < sys.float_info.min:
+        raise InputError(f"{what} is too short: HIGH - LOW is less than {sys.float_info.min:.3g}")
+    return low, high
 
 
 def scale_gamma(keys: Floats) -> float:
@@ -150,12 +187,33 @@ def scale_gamma(keys: Floats) -> float:
     Raises
     ------
     InputError
-        If all entries are equal.
+        If all entries are equal, or gamma would be 0 or above its largest value.
     """
     entries = keys.ravel()
-    mean = math.fsum(entries) / len(entries)
-    variance = math.fsum((x - mean) ** 2 for x in entries) / len(entries)
-    product = float(keys.shape[1] * variance)
-    if not (product > 0 and math.isfinite(1.0 / product)):
+    if entries.min() == entries.max():
         raise InputError("gamma 'scale' needs keys that vary; give --gamma as a number")
-    return 1.0 / product
+    _, variance, power = _moments(entries)
+    with np.errstate(over="ignore"):
+        product = float(np.ldexp(keys.shape[1] * variance, 2 * power))
+    gamma = 1.0 / product if product > 0 else math.inf
+    if not 0 < gamma <= LARGEST_GAMMA:
+        deviation = math.ldexp(math.sqrt(variance), power)
+        raise InputError(
+            "gamma 'scale' is 1 / (columns * variance), and the scaled keys have standard deviation"
+            f" {deviation:.3g}: too {'small' if gamma else 'large'}; scale the keys with"
+            " --standardize or --range, or give --gamma as a number"
+        )
+    return gamma
+
+
+def _moments(numbers: Floats) -> tuple[float, float, int]:
+    """Mean and variance of finite numbers, in units of ``2**p`` and ``4**p``, and p.
+
+    In these units all numbers are below 1, so no square overflows and none that matters
+    underflows. Powers of two cost no rounding.
+    """
+    power = int(np.frexp(np.abs(numbers).max())[1])
+    small = np.ldexp(numbers, -power)
+    mean = math.fsum(small) / len(small)
+    centred = small - mean
+    return mean, math.fsum(centred * centred) / len(small), power

@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from .cells import as_labels, as_names, as_numbers, fault
 from .errors import DuplicateIdError, InputError
 
 Floats = NDArray[np.float64]
@@ -64,9 +65,11 @@ class Table:
         it can be given by repeating the option.
         """
         names: list[str] = []
+        held = self.columns
         for spec in specs:
-            parts = [spec] if spec in self.frame.columns else [p.strip() for p in spec.split(",")]
-            names += [part for part in parts if part]
+            parts = [spec] if spec in held else spec.split(",")
+            # A name may have blanks of its own: the header line "id, HR" names a column " HR".
+            names += [part if part in held else part.strip() for part in parts if part.strip()]
         for name in names:
             self.column(name)
         repeated = sorted({name for name in names if names.count(name) > 1})
@@ -84,18 +87,25 @@ class Table:
             names its row, its id (when ``id_column`` is given) and its column.
         """
         result = np.empty((len(self), len(columns)))
-        for j, name in enumerate(columns):
-            number = self._as_numbers(name).to_numpy()  # a null becomes NaN
-            result[:, j] = number
+        for j, name in enumerate(columns):  # a null becomes NaN
+            result[:, j] = as_numbers(self.column(name), self.path.name).to_numpy()
         bad = ~np.isfinite(result)
         if bad.any():
             i, j = (int(k) for k in np.argwhere(bad)[0])
-            raise InputError(self._bad_cell(i, columns[j], id_column, int(bad.sum())))
+            what = fault(self.frame[columns[j]][i], float(result[i, j]))
+            more = f" ({int(bad.sum()) - 1} more such cells)" if bad.sum() > 1 else ""
+            raise InputError(f"{self.place(i, columns[j], id_column)}: {what}{more}")
         return result
+
+    def place(self, i: int, column: str, id_column: str | None) -> str:
+        """Where record ``i``'s cell of a column is, for messages: file, row, id, column."""
+        owner = self.frame[id_column][i] if id_column in self.frame.columns else None
+        named = "" if owner is None else f" (id {str(owner)!r})"
+        return f"{self.path.name}: row {self.rows[i]}{named}, column {column!r}"
 
     def ids(self, column: str) -> list[str]:
         """A column of identifiers as text; an empty or a repeated one is an error."""
-        texts = self._texts(column)
+        texts = as_names(self.column(column), self.path.name)
         seen: dict[str, int] = {}
         result = []
         for row, text in zip(self.rows, texts, strict=True):
@@ -112,60 +122,11 @@ class Table:
 
     def subjects(self, column: str) -> list[str | None]:
         """A column of subjects as text; an empty cell is None (no subject)."""
-        return self._texts(column)
+        return as_names(self.column(column), self.path.name)
 
     def labels(self, column: str) -> list[str | None]:
         """A column as text, to name rows in a result; it may have gaps and repeats."""
-        return [text or None for text in self.column(column).cast(pl.String).to_list()]
-
-    def _texts(self, column: str) -> list[str | None]:
-        series = self.column(column)
-        if series.dtype.is_float():
-            # 7.0 would become the text "7.0", which no later request for "7" would find.
-            raise InputError(
-                f"{self.path.name}: column {column!r} holds floating-point numbers; ids and"
-                " subjects must be text or whole numbers (an integer column with gaps often turns"
-                " into floats: save it as text)"
-            )
-        return [text if text else None for text in series.cast(pl.String).to_list()]
-
-    def _as_numbers(self, name: str) -> pl.Series:
-        series = self.column(name)
-        if series.dtype in (pl.String, pl.Categorical, pl.Enum):
-            text = series.cast(pl.String).str.strip_chars()
-            number = text.cast(pl.Float64, strict=False)
-            filled = text.is_not_null() & (text != "")
-            if filled.any() and not (filled & number.is_not_null()).any():
-                example = text.filter(filled)[0]
-                raise InputError(
-                    f"{self.path.name}: column {name!r} holds text ({example!r}), not numbers;"
-                    " encode it as numbers first (categories as one-hot columns)"
-                )
-            return number
-        if series.dtype.is_numeric() or series.dtype in (pl.Boolean, pl.Null):
-            return series.cast(pl.Float64)
-        raise InputError(
-            f"{self.path.name}: column {name!r} holds {series.dtype} values, not numbers"
-        )
-
-    def _bad_cell(self, i: int, column: str, id_column: str | None, count: int) -> str:
-        raw = self.frame[column][i]
-        text = "" if raw is None else str(raw).strip()
-        if not text:
-            fault = "empty"
-        elif text.lstrip("+-").lower() == "nan":
-            fault = "NaN"
-        elif text.lstrip("+-").lower() in ("inf", "infinity"):
-            fault = "infinite"
-        else:
-            fault = f"not a number ({text!r})"
-        owner = self.frame[id_column][i] if id_column in self.frame.columns else None
-        named = "" if owner is None else f" (id {str(owner)!r})"
-        more = f" ({count - 1} more such cells)" if count > 1 else ""
-        return (
-            f"{self.path.name}: row {self.rows[i]}{named}, column {column!r}: {fault};"
-            f" drop the row or fill it first{more}"
-        )
+        return as_labels(self.column(column), self.path.name)
 
     def _hint(self, name: str) -> str:
         columns = self.columns

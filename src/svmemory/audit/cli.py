@@ -1,7 +1,8 @@
 """Commands ``svmemory audit deletion``, ``sequence`` and ``drain``.
 
 Results go to standard output (tables, or one JSON document), everything else to standard error.
-Exit codes: 0 all checks held, 1 a check failed, 2 bad input.
+Exit codes: 0 all checks held, 1 a check failed, 2 bad input. Where the data of the icu regime are
+not there, ``--regime all`` runs the others, says so, and the exit code is theirs.
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from ..errors import SVMemoryError
+from ..errors import InputError, SVMemoryError
 from .deletion import run_deletion
 from .drain import run_drain
 from .outcome import Report
 from .regimes import REGIMES, Regime
-from .report import document, render
+from .report import document, render, render_not_run
 from .sequence import run_sequence
 from .trials import Progress as ProgressCall
+from .vitals import read_vitals
 
 app = typer.Typer(
     help="Check that forgetting leaves the memory that never saw the rows.", no_args_is_help=True
@@ -46,7 +48,9 @@ class RegimeChoice(StrEnum):
     all = "all"
 
 
-RegimeOption = Annotated[RegimeChoice, typer.Option(help="Kind of keys; icu needs data.")]
+RegimeOption = Annotated[
+    RegimeChoice, typer.Option(help="Kind of keys; icu needs data, and all does without it.")
+]
 RidgeOption = Annotated[float, typer.Option(min=0.0, help="Ridge; at 0 there are no digests.")]
 SeedOption = Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")]
 DataOption = Annotated[
@@ -81,7 +85,7 @@ def deletion(
     def run(one: Regime, progress: ProgressCall) -> Report:
         return run_deletion(one, trials, rows, ridge, seed, rational, data, jobs, progress)
 
-    _audit("deletion", regime, run, ridge, seed, as_json)
+    _audit("deletion", regime, run, ridge, seed, data, as_json)
 
 
 @app.command()
@@ -101,7 +105,7 @@ def sequence(
     def run(one: Regime, progress: ProgressCall) -> Report:
         return run_sequence(one, trajectories, operations, rows, ridge, seed, data, jobs, progress)
 
-    _audit("sequence", regime, run, ridge, seed, as_json)
+    _audit("sequence", regime, run, ridge, seed, data, as_json)
 
 
 @app.command()
@@ -120,7 +124,7 @@ def drain(
     def run(one: Regime, progress: ProgressCall) -> Report:
         return run_drain(one, sequences, rows, ridge, seed, data, jobs, progress)
 
-    _audit("drain", regime, run, ridge, seed, as_json)
+    _audit("drain", regime, run, ridge, seed, data, as_json)
 
 
 def _audit(
@@ -129,22 +133,42 @@ def _audit(
     run: Callable[[Regime, ProgressCall], Report],
     ridge: float,
     seed: int,
+    data: str | None,
     as_json: bool,
 ) -> None:
     regimes = [one for one in REGIMES if choice in (RegimeChoice.all, one)]
     try:
-        reports = _with_progress(audit, regimes, run)
+        not_run = _left_out(data) if choice == RegimeChoice.all else {}
+        for regime, reason in not_run.items():
+            typer.echo(f"note: {regime} is not run: {reason}", err=True)
+        reports = _with_progress(audit, [one for one in regimes if one not in not_run], run)
     except SVMemoryError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from None
     if as_json:
-        typer.echo(json.dumps(document(audit, seed, ridge, reports), allow_nan=False))
+        typer.echo(json.dumps(document(audit, seed, ridge, reports, not_run), allow_nan=False))
     else:
         console = Console()
         for report in reports:
             console.print(render(report))
+        for regime, reason in not_run.items():
+            console.print(render_not_run(audit, regime, reason))
     if not all(report.passed for report in reports):
         raise typer.Exit(1)
+
+
+def _left_out(data: str | None) -> dict[str, str]:
+    """Regimes that ``all`` has to do without, each with the reason.
+
+    Those whose data are not there; but data that were asked for by name must be.
+    """
+    try:
+        read_vitals(data)
+    except InputError as error:
+        if data is not None:
+            raise
+        return {"icu": str(error)}
+    return {}
 
 
 def _with_progress(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich import box
@@ -41,14 +41,20 @@ _ANY_REGIME = {"completed": "66/80 unaided", "refits": "92 needed for all"}  # r
 _DECAY = ("2.2e-2 to 2.4e-1", "-")  # over regimes
 
 
-def document(audit: str, seed: int, ridge: float, reports: Sequence[Report]) -> dict[str, Any]:
-    """One JSON-able document for all regimes of a run, with :func:`paper_figures` beside ours."""
+def document(
+    audit: str, seed: int, ridge: float, reports: Sequence[Report], not_run: Mapping[str, str]
+) -> dict[str, Any]:
+    """One JSON-able document for all regimes of a run, with :func:`paper_figures` beside ours.
+
+    ``not_run`` gives the reason for each regime that was left out; "passed" speaks of the others.
+    """
     return {
         "audit": audit,
         "seed": seed,
         "ridge": ridge,
         "passed": all(report.passed for report in reports),
         "regimes": [report.as_dict() | {"paper": paper_figures(report)} for report in reports],
+        "not_run": [{"regime": regime, "reason": reason} for regime, reason in not_run.items()],
     }
 
 
@@ -84,6 +90,11 @@ def render(report: Report) -> RenderableType:
         lines.append(Text(f"  and {len(report.problems) - len(lines)} more"))
     verdict = Text("passed") if report.passed else Text("failed: " + "; ".join(report.failures))
     return Group(*tables, *lines, verdict)
+
+
+def render_not_run(audit: str, regime: str, reason: str) -> RenderableType:
+    """The same for a regime that was left out."""
+    return Text(f"\n  {audit}, {regime}: not run\n\n  {reason}")
 
 
 def _title(report: Report) -> str:

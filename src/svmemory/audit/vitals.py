@@ -25,6 +25,11 @@ from ..errors import InputError
 Floats = NDArray[np.float64]
 
 CHANNELS = ("hr", "sbp", "dbp", "resp", "o2sat", "temp")
+_WHERE = (
+    "give a CSV file or the folder of the PhysioNet 2019 Challenge"
+    " (https://doi.org/10.13026/v64v-d857) with --data, or set SVMEMORY_DATA to the folder that"
+    " holds it as physionet2019 (docs/how-to/data.md)"
+)
 _OTHER_NAMES = {"spo2": "o2sat", "rr": "resp"}
 _STAY_NAMES = ("stay", "stay_id", "icustay_id", "patient")
 _HOUR_NAMES = ("hour", "iculos")
@@ -64,8 +69,7 @@ def read_vitals(path: str | Path | None = None) -> Vitals:
     place = default_path() if path is None else Path(path)
     if not place.exists():
         raise InputError(
-            f"the icu regime needs hourly vitals, and {place} does not exist: give a CSV file or "
-            "the PhysioNet 2019 folder with --data, or set SVMEMORY_DATA"
+            f"the icu regime needs hourly vitals, and {place} does not exist: {_WHERE}"
         )
     try:
         stays = [carried_forward(stay) for stay in _stays(place) if len(stay)]
@@ -74,7 +78,7 @@ def read_vitals(path: str | Path | None = None) -> Vitals:
             raise
         raise InputError(f"cannot read vitals from {place}: {error}") from error
     if not stays:
-        raise InputError(f"{place} holds no hourly vitals")
+        raise InputError(f"{place} holds no hourly vitals: {_WHERE}")
     return Vitals(str(place), tuple(stays))
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NoReturn
 
-DONE, CHECK_FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+DONE, CHECK_FAILED, BAD_INPUT, INTERRUPTED, NO_READER = 0, 1, 2, 130, 141
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit.
 
-    Exit codes: 0 done; 1 a check failed; 2 bad input (one line on stderr says what); 130 Ctrl-C.
+    Exit codes: 0 done; 1 a check failed; 2 bad input (one line on stderr says what); 130 Ctrl-C;
+    141 whoever read the output through a pipe is gone.
 
     Parameters
     ----------
@@ -20,9 +23,17 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         In place of ``sys.argv[1:]``.
     """
     try:
-        sys.exit(_run(arguments))
-    except KeyboardInterrupt:  # also while the modules load
-        sys.exit(INTERRUPTED)
+        code = _run(arguments)
+    except KeyboardInterrupt:  # also while typer, polars and the like load
+        code = INTERRUPTED
+    except BrokenPipeError:  # from stderr
+        code = _pipe_closed()
+    except SystemExit as stop:
+        # Typer and Rich make exit code 1 of a closed pipe, which would pass for a failed check.
+        if not isinstance(stop.__context__, BrokenPipeError):
+            raise
+        code = _pipe_closed()
+    sys.exit(code)
 
 
 def _run(arguments: Sequence[str] | None) -> int:
@@ -51,3 +62,13 @@ def _complain(message: str, code: int) -> int:
     if text:  # empty when Typer has printed the help instead
         print(f"svmemory: error: {text}", file=sys.stderr)
     return code
+
+
+def _pipe_closed() -> int:
+    """Exit code; what is left to write goes nowhere, or Python would complain when it exits."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.__stdout__, sys.__stderr__):
+        if stream is not None:
+            with suppress(OSError, ValueError):
+                os.dup2(nowhere, stream.fileno())
+    return NO_READER

@@ -9,7 +9,7 @@ import typer
 
 from ..errors import InputError
 from ..tables import read_table
-from .files import check_free, check_not_input, open_memory
+from .files import check_free, check_not_input, open_memory, write_memory
 from .options import ForceFlag, JsonFlag, QuietFlag
 from .output import print_facts, print_json, progress_bar
 from .plan import DEFAULT_RIDGE, Columns, choose_scaler, plan_like, plan_new
@@ -145,7 +145,7 @@ def build(
         plan = plan_new(records, columns, scaler, nu, cap, gamma or "scale", floor)
     with progress_bar("adding rows", quiet or as_json) as progress:
         memory = plan.build(records, progress)
-    memory.save(output)
+    write_memory(memory, output)
     document = summary(open_memory(output))  # as read back from the file
     if as_json:
         print_json(document)

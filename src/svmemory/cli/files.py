@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 from ..errors import FileFormatError, InputError
 from ..memory import SupportVectorMemory
 from ..scaling import Scaler
+from ..tables import EXTENSIONS
+from .lock import locked
 
 
 @dataclass(frozen=True)
@@ -50,14 +53,9 @@ class OpenedMemory:
         """
         if output is not None:
             check_free(output, force)
-            self.memory.save(output)
-            return output
-        if _stamp(self.path) != self.stamp:
-            raise InputError(
-                f"{self.path.name} was changed by another program in the meantime; run this again"
-            )
-        self.memory.save(self.path)
-        return self.path
+        target = self.path if output is None else output
+        write_memory(self.memory, target, self.stamp if _same(target, self.path) else None)
+        return target
 
 
 def open_memory(path: Path) -> OpenedMemory:
@@ -72,8 +70,39 @@ def open_memory(path: Path) -> OpenedMemory:
     """
     if not path.is_file():
         raise InputError(f"{path}: no such file" if not path.exists() else f"{path}: not a file")
-    stamp = _stamp(path)
+    _check_kind(path)
+    stamp = _stamp(path)  # before loading: what comes in between must not pass for what was read
     return OpenedMemory(path, SupportVectorMemory.load(path), stamp)
+
+
+def write_memory(
+    memory: SupportVectorMemory, path: Path, stamp: tuple[int, int, int] | None = None
+) -> None:
+    """Write a memory file in one step; of two processes, one waits for the other.
+
+    Parameters
+    ----------
+    memory : SupportVectorMemory
+    path : Path
+        Where it is a link, the file behind it is replaced.
+    stamp : tuple of int, optional
+        Identity that the file at ``path`` must still have.
+
+    Raises
+    ------
+    InputError
+        If the file is another one now, or cannot be written; names ``path``.
+    """
+    file = Path(os.path.realpath(path))
+    with locked(file):
+        if stamp is not None and _stamp(file) != stamp:
+            raise InputError(
+                f"{path.name} was changed by another program in the meantime; run this again"
+            )
+        try:
+            memory.save(file)
+        except OSError as error:  # may name the file that was to replace it, which nobody knows
+            raise InputError(f"{path}: cannot be written ({error.strerror or error})") from error
 
 
 def check_free(output: Path, force: bool) -> None:
@@ -89,6 +118,23 @@ def check_not_input(output: Path | None, *inputs: Path) -> None:
     for path in inputs:
         if output is not None and output.exists() and output.samefile(path):
             raise InputError(f"{output} is an input of this command; write to another file")
+
+
+def _check_kind(path: Path) -> None:
+    """Raise ``FileFormatError`` if a file does not even begin as a memory does."""
+    with path.open("rb") as stream:
+        start = stream.read(9)
+    if start[8:] == b"{":
+        return
+    if path.suffix.lower() in EXTENSIONS:
+        raise FileFormatError(
+            f"{path} is a table, not a memory file; make one of it with svmemory build"
+        )
+    raise FileFormatError(f"{path} is not a memory file{'' if start else ': it is empty'}")
+
+
+def _same(one: Path, other: Path) -> bool:
+    return one == other or (one.exists() and other.exists() and one.samefile(other))
 
 
 def _stamp(path: Path) -> tuple[int, int, int]:

@@ -9,10 +9,11 @@ import typer
 
 from ..errors import InputError, UnknownIdError
 from ..memory import SupportVectorMemory
+from ..results import ForgetResult
 from .files import OpenedMemory, check_free, open_memory
 from .options import ForceFlag, JsonFlag, MemoryOutput, MemoryPath, QuietFlag
 from .output import note, print_facts, print_json, progress_bar
-from .summary import SETS, count, digest_line
+from .summary import SETS, count, digest_line, digest_of
 
 _LISTED = 10  # removed ids named on the terminal; --json has them all
 
@@ -48,11 +49,14 @@ def forget(
         check_free(output, force)
     opened = open_memory(memory)
     held = opened.memory
-    rows = _rows_of(held, subject, missing) if subject else _split(held, ids or [])
-    with progress_bar("forgetting rows", quiet or as_json) as progress:
-        result = held.forget(
-            ids=rows, missing=missing, digests=held.contract.ridge > 0, progress=progress
-        )
+    strict = missing == "error"
+    rows = _rows_of(held, subject, strict) if subject else _held_ids(held, ids or [], strict)
+    if rows:
+        with progress_bar("forgetting rows", quiet or as_json) as progress:
+            result = held.forget(ids=rows, digests=held.contract.ridge > 0, progress=progress)
+    else:  # all of them missing, which was to be ignored
+        digest = digest_of(held)
+        result = ForgetResult([], {}, 0, 0, 0, 0, digest, digest)
     path = opened.save(output, force)
     former = {name: [row for row in result.removed if result.former[row] == name] for name in SETS}
     _report(
@@ -70,53 +74,89 @@ def forget(
         ", ".join(f"{len(rows)} {name}" for name, rows in former.items() if rows),
         as_json,
     )
-    _warn_of_traces(opened, quiet or as_json)
+    if result.removed:
+        _warn_of_traces(opened, quiet or as_json)
 
 
 def prune(
     memory: MemoryPath,
+    keep_slack_below: Annotated[
+        float,
+        typer.Option(
+            metavar="SLACK", help="Keep reserve rows with less gate-score slack than this."
+        ),
+    ] = 0.0,
+    admissions: Annotated[
+        int | None,
+        typer.Option(
+            metavar="K",
+            help="Drop only rows that no K further admissions, whatever they are, can make matter.",
+            show_default=False,
+        ),
+    ] = None,
     output: MemoryOutput = None,
     force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Drop the reserve rows: no readout and no score changes now.
+    """Drop reserve rows: no readout and no score changes now.
 
-    Rows that are added later might have given a pruned row weight again; the memory cannot know.
+    Rows that are added or forgotten later might have given a pruned row weight again. The file does
+    not know what was pruned from it; --admissions looks ahead instead.
     """
     if output is not None:
         check_free(output, force)
+    if admissions is not None and keep_slack_below:
+        raise InputError("give either --keep-slack-below or --admissions")
     opened = open_memory(memory)
-    result = opened.memory.prune(digests=opened.memory.contract.ridge > 0)
+    held = opened.memory
+    least = keep_slack_below if admissions is None else held.plan(admissions).threshold
+    result = held.prune(keep_slack_below=least, digests=held.contract.ridge > 0)
     path = opened.save(output, force)
     _report(
         {
             "memory": str(path),
             "removed": list(result.removed),
-            "rows_left": len(opened.memory),
+            "admissions": admissions,
+            "slack": result.slack if result.removed else None,
+            "rows_left": len(held),
             "digest_before": result.digest_before,
             "digest_after": result.digest_after,
         },
         "pruned",
-        "all reserve" if result.removed else "",
+        f"all reserve, slack at least {result.slack:.3g}" if result.removed else "",
         as_json,
     )
 
 
-def _rows_of(memory: SupportVectorMemory, subjects: Sequence[str], missing: str) -> list[str]:
-    """Ids of all rows of some subjects."""
+def _rows_of(memory: SupportVectorMemory, subjects: Sequence[str], strict: bool) -> list[str]:
+    """Ids of all rows of some subjects; ``strict`` refuses a subject without rows."""
     wanted = set(subjects)
     unknown = wanted.difference(s for s in memory.subjects if s is not None)
-    if unknown and missing == "error":
-        raise UnknownIdError(f"the memory holds no row of subject {min(unknown)!r}")
+    if unknown and strict:
+        raise UnknownIdError(f"the memory holds no row of subject {_several(sorted(unknown))}")
     return [row for row, owner in zip(memory.ids, memory.subjects, strict=True) if owner in wanted]
 
 
-def _split(memory: SupportVectorMemory, specs: Sequence[str]) -> list[str]:
-    """Ids from comma-separated lists; a whole string that is a held id is taken as it stands."""
+def _held_ids(memory: SupportVectorMemory, specs: Sequence[str], strict: bool) -> list[str]:
+    """Held ids from comma-separated lists; ``strict`` refuses those that are not held.
+
+    What is a held id as it stands is that id; else blanks around it go.
+    """
     rows: list[str] = []
     for spec in specs:
-        rows += [spec] if spec in memory else [part for part in spec.split(",") if part]
-    return list(dict.fromkeys(rows))
+        parts = [spec] if spec in memory else spec.split(",")
+        rows += [part if part in memory else part.strip() for part in parts if part.strip()]
+    if not rows:
+        raise InputError("--id names no ids")
+    unknown = [row for row in rows if row not in memory]
+    if unknown and strict:
+        raise UnknownIdError(f"the memory holds no row with id {_several(unknown)}")
+    return [row for row in dict.fromkeys(rows) if row in memory]
+
+
+def _several(unknown: Sequence[str]) -> str:
+    more = f" (and {len(unknown) - 1} more)" if len(unknown) > 1 else ""
+    return f"{unknown[0]!r}{more}; --missing ignore skips it"
 
 
 def _report(document: dict[str, Any], verb: str, sets: str, as_json: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Annotated, Any
 
@@ -13,7 +14,7 @@ from . import CHECK_FAILED
 from .files import open_memory
 from .options import JsonFlag, MemoryPath
 from .output import note, print_facts, print_json, print_records
-from .summary import SETS, facts, summary
+from .summary import SETS, count, facts, summary
 
 
 def info(
@@ -21,11 +22,21 @@ def info(
     rows: Annotated[
         bool, typer.Option("--rows", help="List the rows instead: id, subject, set and weight.")
     ] = False,
+    plan: Annotated[
+        int | None,
+        typer.Option(
+            metavar="K",
+            help="Also count the rows that no K further admissions can make matter.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Show contract, size, sets, digest, KKT residual and scaling of a memory."""
     opened = open_memory(memory)
     document = summary(opened)
+    if plan is not None:
+        document["plan"] = _plan(opened.memory, plan)
     if rows and as_json:
         print_json({**document, "row_list": _records(_row_columns(opened.memory))})
     elif rows:
@@ -33,7 +44,10 @@ def info(
     elif as_json:
         print_json(document)
     else:
-        print_facts(facts(document))
+        lines = facts(document)
+        if plan is not None:
+            lines["plan"] = _plan_line(document["plan"])
+        print_facts(lines)
 
 
 def digest(
@@ -61,6 +75,19 @@ def digest(
     if matches is False:
         note(f"digest differs: expected {expected}")
         raise typer.Exit(CHECK_FAILED)
+
+
+def _plan(memory: SupportVectorMemory, k: int) -> dict[str, Any]:
+    found = memory.plan(k)
+    threshold = found.threshold if math.isfinite(found.threshold) else None
+    return {"k": k, "threshold": threshold, "droppable": found.droppable, "kept": found.kept}
+
+
+def _plan_line(plan: dict[str, Any]) -> str:
+    if plan["threshold"] is None:
+        return "none: with fewer rows than 1/C every row has weight"
+    rows = count(len(plan["droppable"]), "row")
+    return f"{rows} with slack {plan['threshold']:.3g} or more: no {plan['k']} admissions need them"
 
 
 def _row_columns(memory: SupportVectorMemory) -> dict[str, list[Any]]:

@@ -48,7 +48,7 @@ def print_table(records: Mapping[str, Sequence[Any]], title: str) -> None:
 
 def print_records(records: Mapping[str, Sequence[Any]], title: str) -> None:
     """Print columns: a table of the first rows on a terminal, complete CSV into a pipe."""
-    if not sys.stdout.isatty():
+    if sys.stdout is None or not sys.stdout.isatty():  # None: closed by the caller
         typer.echo(csv_text(records), nl=False)
         return
     print_table({name: column[:_SHOWN] for name, column in records.items()}, title)

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..contract import Contract
 from ..errors import ContractError, InputError
+from ..inputs import LARGEST
 from ..memory import SupportVectorMemory
 from ..scaling import Floats, Scaler, range_scaler, scale_gamma, standard_scaler
 from ..tables import Table, read_table
@@ -54,7 +57,7 @@ class Plan:
         memory = SupportVectorMemory.from_contract(self.contract)
         memory.add(
             scaled_keys(table, columns.keys, columns.id, self.scaler),
-            table.numbers(columns.values, columns.id) if columns.values else None,
+            values_of(table, columns.values, columns.id) if columns.values else None,
             ids=None if columns.id is None else table.ids(columns.id),
             subjects=None if columns.subject is None else table.subjects(columns.subject),
             progress=progress,
@@ -122,16 +125,49 @@ def choose_scaler(
     if standardize + (scale_from is not None) + bool(ranges) > 1:
         raise InputError("give at most one of --standardize, --scale-from and --range")
     if standardize:
-        return standard_scaler(table.numbers(columns.keys, columns.id))
+        return standard_scaler(table.numbers(columns.keys, columns.id), columns=columns.keys)
     if scale_from is not None:
         other = read_table(scale_from)
-        return standard_scaler(other.numbers(columns.keys, columns.id), kind="from-file")
+        return standard_scaler(other.numbers(columns.keys, columns.id), "from-file", columns.keys)
     return range_scaler(ranges, columns.keys) if ranges else None
 
 
 def scaled_keys(
     table: Table, columns: Sequence[str], id_column: str | None, scaler: Scaler | None
 ) -> Floats:
-    """Key columns of a table as the memory sees them: (rows, d)."""
-    keys = table.numbers(columns, id_column)
-    return keys if scaler is None else scaler.apply(keys)
+    """Key columns of a table as the memory sees them: (rows, d).
+
+    Raises
+    ------
+    InputError
+        If a cell cannot be used, or a key is too large for the kernel; names the cell.
+    """
+    cells = table.numbers(columns, id_column)
+    keys = cells if scaler is None else scaler.apply(cells)
+    _check_size(table, columns, id_column, cells, keys)
+    return keys
+
+
+def values_of(table: Table, columns: Sequence[str], id_column: str | None) -> Floats:
+    """Value columns of a table, (rows, dv); raises as :func:`scaled_keys` does."""
+    values = table.numbers(columns, id_column)
+    _check_size(table, columns, id_column, values, values)
+    return values
+
+
+def _check_size(
+    table: Table, columns: Sequence[str], id_column: str | None, cells: Floats, used: Floats
+) -> None:
+    """Raise ``InputError`` for the first of ``used`` that a memory refuses as too large.
+
+    The memory would name its own row and the scaled number; here the cell is still known.
+    """
+    huge = ~(np.abs(used) <= LARGEST)
+    if not huge.any():
+        return
+    i, j = (int(k) for k in np.argwhere(huge)[0])
+    scaled = "" if used is cells else f", scaled {used[i, j]:.3g},"
+    raise InputError(
+        f"{table.place(i, columns[j], id_column)}: {cells[i, j]:.10g}{scaled} is too large; beyond"
+        f" {LARGEST:g} squares overflow: use another {'range or ' if scaled else ''}unit"
+    )

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..errors import InputError
+from ..errors import EmptyMemoryError, InputError
 from ..scaling import Floats
 from ..tables import Table, read_table, write_table
 from .files import OpenedMemory, check_not_input, open_memory
@@ -33,6 +33,8 @@ def read(
 ) -> None:
     """Read values at the keys of a table: means of the held values, weighted by gate and kernel."""
     opened, records = open_memory(memory), _queries(table, output, memory)
+    if len(opened.memory) and not opened.memory.value_dimension:
+        raise EmptyMemoryError(f"{memory.name} holds no values to read: build it with --value")
     names, points = _points(opened, records, key, id_column)
     values = opened.memory.read(points)
     columns = opened.columns("value")

@@ -89,8 +89,9 @@ def approximate_optimum(
 def even_out(keys: Floats, b: Floats) -> Floats:
     """Give identical rows equal masses, as the ridge does at the optimum; the sum stays."""
     mark = np.zeros(len(keys))
-    for j, weight in enumerate(np.random.default_rng(1).standard_normal(keys.shape[1])):
-        mark += weight * keys[:, j]  # the same for identical rows; chance twins would do no harm
+    weights = np.asarray(np.random.default_rng(1).standard_normal(keys.shape[1]))
+    for j in range(keys.shape[1]):
+        mark += weights[j] * keys[:, j]  # the same for identical rows; chance twins do no harm
     _, group, size = np.unique(mark, return_inverse=True, return_counts=True)
     if len(size) == len(b):
         return b

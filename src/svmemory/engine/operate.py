@@ -10,14 +10,13 @@ from numba import njit
 
 from . import sets
 from .compile import inner
-from .look import slack_of
+from .look import note_due, slack_of
 from .settle import highest_error, refresh, settle
 from .state import (
     DIRECTION,
     IDLE,
     MASS,
     MU,
-    NEXT_DUE,
     PHASE,
     RESERVE,
     ROWS,
@@ -77,7 +76,7 @@ def enter(s, slot):  # type: ignore[no-untyped-def]
     else:
         s.code[slot] = RESERVE
         if slack_of(s, slot) >= 0.0:
-            s.value[NEXT_DUE] = min(s.value[NEXT_DUE], s.due[slot])
+            note_due(s, slot)
             return
         sets.admit_moving(s, slot, 0.0)
     s.tally[DIRECTION] = 1

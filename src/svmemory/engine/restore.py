@@ -7,7 +7,7 @@ from numba import njit
 
 from . import sets
 from .compile import inner
-from .look import slack_of
+from .look import note_due, slack_of
 from .settle import highest_error, refresh
 from .state import (
     ACTIVE,
@@ -18,8 +18,6 @@ from .state import (
     MARGINS,
     MOVER,
     MU,
-    NEXT_DUE,
-    ODOMETER,
     RESERVE,
     TOP,
 )
@@ -46,8 +44,8 @@ def clear_active(s):  # type: ignore[no-untyped-def]
     s.tally[MARGINS] = 0
     s.tally[ERRORS] = 0
     s.tally[MOVER] = -1
-    s.value[ODOMETER] = 0.0
-    s.value[NEXT_DUE] = -np.inf
+    s.odometer[:] = 0.0
+    s.next_due[:] = -np.inf
 
 
 @njit(cache=True)
@@ -83,12 +81,11 @@ def balance(s):  # type: ignore[no-untyped-def]
 def look_at_all(s):  # type: ignore[no-untyped-def]
     """Look at every reserve row; returns the smallest slack."""
     least = np.inf
-    next_due = np.inf
+    s.next_due[:] = np.inf
     for slot in range(s.tally[TOP]):
         if s.code[slot] == RESERVE:
             least = min(least, slack_of(s, slot))
-            next_due = min(next_due, s.due[slot])
-    s.value[NEXT_DUE] = next_due
+            note_due(s, slot)
     return least
 
 

@@ -23,7 +23,6 @@ from .state import (
     MOVER,
     MOVING,
     MU,
-    NEXT_DUE,
     RESERVE,
     RIDGE,
     ROWS,
@@ -220,7 +219,7 @@ def margin_to_reserve(s, p):  # type: ignore[no-untyped-def]
     give_back_kernel_row(s, p)
     deactivate(s, p, RESERVE)
     s.due[slot] = -np.inf
-    s.value[NEXT_DUE] = -np.inf
+    s.next_due[s.region[slot]] = -np.inf
 
 
 @inner
@@ -328,4 +327,5 @@ def wipe(s, slot):  # type: ignore[no-untyped-def]
     s.code[slot] = FREE
     s.place[slot] = -1
     s.due[slot] = 0.0
+    s.region[slot] = 0
     s.tally[ROWS] -= 1

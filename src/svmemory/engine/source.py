@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ..kernel import fill_kernel
 from . import state
 from .look import rounding
-from .state import ERROR, GAMMA, MARGIN, MU, ODOMETER, RESERVE, TOP, State
+from .state import ERROR, GAMMA, MARGIN, MU, RESERVE, TOP, State
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -92,11 +92,10 @@ class EngineSource:
             *zip(margin.tolist(), b.tolist(), strict=True),
         ]:
             change[slot] = change.get(slot, 0.0) - mass
-        distance = sum(map(abs, change.values())) + abs(mu - s.value[MU])
-        reach = s.value[ODOMETER] + distance + rounding(s)
-        others = np.flatnonzero(
-            (s.code[: s.tally[TOP]] == RESERVE) & (s.due[: s.tally[TOP]] <= reach)
-        )
+        reach = sum(map(abs, change.values())) + abs(mu - s.value[MU]) + rounding(s)
+        top = s.tally[TOP]
+        left = s.due[:top] - s.odometer[s.region[:top]]
+        others = np.flatnonzero((s.code[:top] == RESERVE) & (left <= reach))
         active = s.slot[: s.tally[state.ACTIVE]]
         return np.setdiff1d(np.concatenate([others, active]), np.concatenate([margin, error]))
 

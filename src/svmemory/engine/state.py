@@ -40,11 +40,12 @@ FREE, RESERVE, MARGIN, ERROR, MOVING = -1, 0, 1, 2, 3
     CORRECTIONS,
     LOOKS,
     SEEN,
-) = range(13)
+    REGIONS,
+) = range(14)
 # Values of State.tally[PHASE]: what is under way
 IDLE, WALKING, WARMING, SETTLING = range(4)
 # Entries of State.value
-GAMMA, MASS, RIDGE, TOTAL, MU, ODOMETER, NEXT_DUE, RESIDUAL, PATIENCE = range(9)
+GAMMA, MASS, RIDGE, TOTAL, MU, RESIDUAL, PATIENCE = range(7)
 
 
 class State(NamedTuple):
@@ -55,6 +56,7 @@ class State(NamedTuple):
     code: NDArray[np.int32]  # (N,) set of the row in this slot
     place: Ints  # (N,) active position or -1
     due: Floats  # (N,) odometer reading at which a reserve row must be looked at again
+    region: NDArray[np.int32]  # (N,) whose odometer that is
     slot: Ints  # (A,) slot of the active row
     near: Floats  # (d, A) keys of active rows, packed
     b: Floats  # (A,) mass
@@ -70,6 +72,10 @@ class State(NamedTuple):
     db: Floats  # (A,) direction of b
     dh: Floats  # (A,) direction of h
     column: Floats  # (A,) scratch: a kernel column
+    centres: Floats  # (d, 256) middles of regions
+    odometer: Floats  # (256,) per region
+    next_due: Floats  # (256,) per region, at most the smallest due reading of its rows
+    pace: Floats  # (256,) per region, of the coming step
     seen: Ints  # reserve rows looked at for the coming step, SEEN of them ...
     seen_slack: Floats  # ... their slack before it ...
     seen_slope: Floats  # ... and its slope along it
@@ -83,17 +89,18 @@ def new_state(contract: Contract, keys: Floats) -> State:
     """State without rows, over an array (N, d) that will hold their keys."""
     rows, dimension = keys.shape
     active, margin = 32, 16
-    tally = np.zeros(13, np.int64)
+    tally = np.zeros(14, np.int64)
+    tally[REGIONS] = 1  # region 0 is everywhere
     tally[MOVER] = -1
-    value = np.zeros(9)
+    value = np.zeros(7)
     value[GAMMA], value[MASS], value[RIDGE] = contract.gamma, contract.mass, contract.ridge
-    value[NEXT_DUE] = np.inf
     value[PATIENCE] = 200.0
     return State(
         keys=keys,
         code=np.full(rows, FREE, np.int32),
         place=np.full(rows, -1, np.int64),
         due=np.zeros(rows),
+        region=np.zeros(rows, np.int32),
         slot=np.full(active, -1, np.int64),
         near=np.zeros((dimension, active)),
         b=np.zeros(active),
@@ -109,6 +116,10 @@ def new_state(contract: Contract, keys: Floats) -> State:
         db=np.zeros(active),
         dh=np.zeros(active),
         column=np.zeros(active),
+        centres=np.zeros((dimension, 256)),
+        odometer=np.zeros(256),
+        next_due=np.full(256, np.inf),
+        pace=np.zeros(256),
         seen=np.zeros(1024, np.int64),
         seen_slack=np.zeros(1024),
         seen_slope=np.zeros(1024),
@@ -134,6 +145,7 @@ def grow_rows(s: State, keys: Floats) -> State:
         code=_longer(s.code, n, FREE),
         place=_longer(s.place, n, -1),
         due=_longer(s.due, n),
+        region=_longer(s.region, n),
     )
 
 

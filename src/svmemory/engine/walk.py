@@ -18,7 +18,14 @@ from numba import njit
 
 from .compile import inner
 from .factor import dot, solve
-from .look import advance, first_reserve, rounding, slack_of
+from .look import (
+    advance,
+    choose_paces,
+    first_reserve,
+    note_due,
+    rounding,
+    slack_of,
+)
 from .sets import cross, has_room, stop_gone, stop_in_error, stop_in_margin
 from .state import (
     ACTIVE,
@@ -29,9 +36,8 @@ from .state import (
     MARGINS,
     MOVER,
     MU,
-    NEXT_DUE,
-    ODOMETER,
     PATIENCE,
+    REGIONS,
     RESERVE,
     RIDGE,
     SEEN,
@@ -48,7 +54,7 @@ TIE = 1e-14  # step lengths (in rows of mass) closer than this are the same even
 def set_direction(s):  # type: ignore[no-untyped-def]
     """Fill ``db`` and ``dh`` per unit of movement.
 
-    Returns ``dmu``, the rate at which the mover's slack shrinks, the pace of the odometer, and the
+    Returns ``dmu``, the rate at which the mover's slack shrinks, the pace of the centre, and the
     size below which a slope is only rounding.
     """
     n = s.tally[ACTIVE]
@@ -85,7 +91,7 @@ def set_direction(s):  # type: ignore[no-untyped-def]
     s.dh[c] += sign * ridge
     flat = FLAT * total
     # |Db|_K^2 <= Db' (K + ridge I) Db, with room for the rounding of that sum
-    pace = math.sqrt(max(dot(s.db, s.dh, n), 0.0) + 8.0 * flat) + abs(dmu)
+    pace = math.sqrt(max(dot(s.db, s.dh, n), 0.0) + 8.0 * flat)
     return dmu, max(sign * (s.dh[c] - dmu), 0.0), pace, flat
 
 
@@ -122,14 +128,14 @@ def next_event(s, dmu, rate, pace, flat):  # type: ignore[no-untyped-def]
             length = min(t, length)
             winner = slot
     s.tally[SEEN] = 0
-    reach = length * pace
-    if s.value[NEXT_DUE] - s.value[ODOMETER] <= reach:
-        next_due = np.inf
+    if choose_paces(s, length, pace, dmu):
+        s.next_due[: s.tally[REGIONS]] = np.inf
         for slot in range(s.tally[TOP]):
             if s.code[slot] != RESERVE:
                 continue
             recorded = False
-            if s.due[slot] - s.value[ODOMETER] <= reach:
+            r = s.region[slot]
+            if s.due[slot] - s.odometer[r] <= length * s.pace[r]:
                 slack = slack_of(s, slot)
                 slope = dot(s.column, s.db, n) - dmu
                 if s.tally[SEEN] < len(s.seen):
@@ -145,9 +151,8 @@ def next_event(s, dmu, rate, pace, flat):  # type: ignore[no-untyped-def]
                     ):
                         length = min(t, length)
                         winner = slot
-            if not recorded:
-                next_due = min(next_due, s.due[slot])
-        s.value[NEXT_DUE] = next_due  # of the rows not seen; stride knows about the others
+            if not recorded:  # stride knows about the others
+                note_due(s, slot)
     return length, winner
 
 
@@ -186,14 +191,15 @@ def stride(s):  # type: ignore[no-untyped-def]
         s.b[i] = min(max(s.b[i] + length * s.db[i], 0.0), 1.0)  # never past a bound by a rounding
         s.h[i] += length * s.dh[i]
     s.value[MU] += length * dmu
-    advance(s, length * pace)
+    for r in range(s.tally[REGIONS]):
+        s.odometer[r] += length * s.pace[r] * (1.0 + 1e-12) + 4.5e-16 * (s.odometer[r] + 1.0)
     # What was looked at is known at the end of the step too, better than the mileage tells.
     blur = rounding(s) + (s.tally[ACTIVE] + 16) * flat * length
     for k in range(s.tally[SEEN]):
         slack = s.seen_slack[k] + length * s.seen_slope[k]
-        due = s.value[ODOMETER] + slack - blur
-        s.due[s.seen[k]] = max(s.due[s.seen[k]], due)
-        s.value[NEXT_DUE] = min(s.value[NEXT_DUE], s.due[s.seen[k]])
+        slot = s.seen[k]
+        s.due[slot] = max(s.due[slot], s.odometer[s.region[slot]] + slack - blur)
+        note_due(s, slot)
     return winner, length
 
 
