@@ -204,6 +204,7 @@ def test_missing_ids_and_subjects():
     assert memory.forget(subject="nobody", missing="ignore").removed == []
     assert memory.digest() == digest
     assert memory.forget(ids=["r1", "nobody"], missing="ignore").removed == ["r1"]
+    assert memory.forget(ids=[], missing="ignore").removed == []
 
 
 def test_forgetting_everything_forgets_the_widths_too():
@@ -283,8 +284,15 @@ def test_kkt_reports_an_optimum_and_bounds_the_scores():
         ({"keys": np.zeros((1, 3)), "ids": [""]}, InputError, "empty"),
         ({"keys": np.zeros((1, 3)), "ids": ["\ud800"]}, InputError, "Unicode"),
         ({"keys": np.zeros((2, 3)), "ids": ["a"]}, InputError, "1 ids were given for 2 rows"),
-        ({"keys": np.zeros((1, 3)), "ids": "a"}, InputError, "one string"),
-        ({"keys": np.zeros((1, 3)), "subjects": "a"}, InputError, "one string"),
+        ({"keys": np.zeros((1, 3)), "ids": "a"}, InputError, "must be a sequence, got one str"),
+        ({"keys": np.zeros((1, 3)), "ids": b"a"}, InputError, "must be a sequence, got one bytes"),
+        ({"keys": np.zeros((1, 3)), "ids": 5}, InputError, "must be a sequence, got int"),
+        ({"keys": np.zeros((1, 3)), "ids": [b"a"]}, InputError, "id of row 0"),
+        ({"keys": np.zeros((1, 3)), "subjects": "a"}, InputError, "must be a sequence"),
+        ({"keys": np.zeros((1, 3)), "subjects": 5}, InputError, "must be a sequence"),
+        ({"keys": np.zeros((1, 3)), "subjects": [np.nan]}, InputError, "None stands for"),
+        ({"keys": np.ma.masked_less([[1.0, 2.0, 3.0]], 2)}, InputError, "masked"),
+        ({"keys": np.zeros((2, 3)), "values": [[1], [2, 3]]}, InputError, "values must be"),
         ({"keys": np.zeros((1, 3)), "subjects": [2.5]}, InputError, "subject of row 0"),
         ({"keys": np.zeros((2, 3)), "subjects": ["a"]}, InputError, "1 subjects"),
         ({"keys": np.zeros((1, 3)), "values": None}, InputError, "give values"),
@@ -318,6 +326,11 @@ def test_bad_points_are_refused(call, points):
         lambda m: m.forget(ids=[]),
         lambda m: m.forget(ids=["r1"], missing="warn"),
         lambda m: m.forget(ids=[None]),
+        lambda m: m.forget(ids=b"1"),
+        lambda m: m.forget(ids=9.0),
+        lambda m: m.forget(ids=np.array(8)),
+        lambda m: m.forget(ids=np.True_),
+        lambda m: m.forget(subject=b"s1"),
     ],
 )
 def test_bad_requests_to_forget_lose_nothing(call):

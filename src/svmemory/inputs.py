@@ -22,9 +22,16 @@ LARGEST = 1e150
 """Largest magnitude of a key or query: its square must not overflow."""
 
 
-def listed(values: Iterable[Any]) -> list[Any]:
+def listed(values: Iterable[Any], what: str = "id") -> list[Any]:
     """A new list of ids or subjects, NumPy's scalars as Python's."""
-    return list(values.tolist() if isinstance(values, np.ndarray) else values)
+    if isinstance(values, str | bytes | bytearray):
+        raise InputError(f"{what}s must be a sequence, got one {type(values).__name__}: {values!r}")
+    try:
+        return list(values.tolist() if isinstance(values, np.ndarray) else values)
+    except TypeError:  # a number, or an array without a dimension
+        raise InputError(
+            f"{what}s must be a sequence, got {type(values).__name__} {values!r}"
+        ) from None
 
 
 def as_label(value: object, what: str, row: int) -> str:
@@ -37,9 +44,10 @@ def as_label(value: object, what: str, row: int) -> str:
         except ValueError:
             raise InputError(f"{what} of row {row} has too many digits; give it as text") from None
     if not isinstance(value, str):
+        none = " (None stands for no subject)" if what == "subject" else ""
         raise InputError(
             f"{what} of row {row} must be a string or a whole number, "
-            f"got {type(value).__name__} {value!r}"
+            f"got {type(value).__name__} {value!r}{none}"
         )
     if not value:
         raise InputError(f"{what} of row {row} is empty")
@@ -52,9 +60,7 @@ def as_label(value: object, what: str, row: int) -> str:
 
 def as_labels(values: Iterable[Any], what: str, n: int) -> list[str]:
     """``n`` ids or subjects as text."""
-    if isinstance(values, str | bytes):
-        raise InputError(f"{what}s must be a sequence of {n}, got one string")
-    labels = listed(values)
+    labels = listed(values, what)
     if len(labels) != n:
         raise InputError(f"{len(labels)} {what}s were given for {n} rows")
     kinds = set(map(type, labels))
@@ -71,9 +77,7 @@ def as_subjects(subjects: Iterable[Label | None] | None, n: int) -> list[str | N
     """``n`` subjects as text or None."""
     if subjects is None:
         return [None] * n
-    if isinstance(subjects, str | bytes):
-        raise InputError(f"subjects must be a sequence of {n}, got one string")
-    labels = listed(subjects)
+    labels = listed(subjects, "subject")
     if len(labels) != n:
         raise InputError(f"{len(labels)} subjects were given for {n} rows")
     if set(map(type, labels)) <= {str, type(None)}:  # then equal subjects need one check only
@@ -91,6 +95,8 @@ def _as_array(values: Any, what: str) -> NDArray[Any]:
         import polars  # reads Arrow data from any library; slow to import
 
         values = polars.DataFrame(values)
+    if np.ma.is_masked(values):
+        raise InputError(f"{what} have masked entries; fill them or drop their rows first")
     try:
         array = np.asarray(values)
     except ValueError:

@@ -142,7 +142,7 @@ class SupportVectorMemory(Provable):
             The optimum was not reached; the memory is unchanged.
         """
         table = self._held.table
-        given = ids if ids is None or isinstance(ids, str | bytes) else listed(ids)
+        given = None if ids is None else listed(ids, "id")
         matrix = as_matrix(keys, "keys", self.dimension, given)
         n = len(matrix)
         names = table.new_ids(given, n)

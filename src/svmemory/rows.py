@@ -100,10 +100,13 @@ class RowTable:
             if strict:
                 raise UnknownIdError(f"no row of subject {label!r} is held; {hint}")
             return []
-        wanted = [ids] if isinstance(ids, str | int | np.integer) else listed(ids)  # type: ignore[arg-type]
+        single = isinstance(ids, str | int | np.integer)
+        wanted = [ids] if single else listed(ids, "id")  # type: ignore[arg-type]
         names = list(dict.fromkeys(as_labels(wanted, "id", len(wanted))))
         if not names:
-            raise InputError("no ids were given")
+            if strict:
+                raise InputError("no ids were given")
+            return []
         slots = self._ids.find(names)
         if slots.min() >= 0:
             return names
