@@ -114,7 +114,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = arguments(__doc__).parse_args(argv)
     settings = {"d": DIMENSION, "dv": 3, "nu": NU, "deletions": DELETIONS}
     report = Report("memory use", args.quick, args.seed, settings)
-    sizes = (1024, 2048) if args.quick else (1024, 2048, 4096, 8192)
+    sizes = (1024, 2048) if args.quick else (2048, 4096, 8192)
     lengths = (20_000,) if args.quick else (20_000, 200_000)
     first = alone(
         [(ours, (n, args.seed)) for n in sizes]

@@ -290,7 +290,8 @@ def test_bad_arguments_are_refused_at_once():
     for options, message in (
         ({"n_jobs": 0}, "n_jobs must not be 0"),
         ({"retries": -1}, "retries must be at least 0"),
-        ({"header": {"lock": threading.Lock()}}, "cannot be sent to a worker"),
+        ({"header": {"lock": threading.Lock()}}, "header cannot be written as JSON"),
+        ({"apply": threading.Lock().acquire}, "apply cannot be sent to a worker"),
     ):
         with pytest.raises(InputError, match=message):
             build_cohort([], gamma=GAMMA, nu=NU, **options)

@@ -65,10 +65,14 @@ def expected() -> dict[str, str]:
 
 
 def test_digests_are_those_of_one_process(expected):
+    def whereabouts(memory, group):
+        time.sleep(0.03)  # long enough that one worker cannot take all groups
+        return os.getpid()
+
     with cluster():
         results = build()
         assert {name: r.digest for name, r in results.items()} == expected
-        pids = {r.output for r in build(lambda memory, group: os.getpid()).values()}
+        pids = {r.output for r in build(whereabouts).values()}
     assert len(pids) == 2
     assert os.getpid() not in pids
     memory = results["g7"].memory()
@@ -119,6 +123,20 @@ def test_a_group_that_kills_workers_is_lost_and_no_other(allowed, expected):
     assert results["g17"].status == "lost"
     assert results["g17"].error.startswith("KilledWorker")
     assert all(r.digest == expected[name] for name, r in results.items() if r.ok)
+
+
+def test_workers_that_cannot_begin_are_an_error(monkeypatch):
+    """As where svmemory is not installed on them: said at once, not group by group."""
+
+    def dies(work):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    monkeypatch.setattr("svmemory.cohort.delivery.ready", dies)
+    with (
+        cluster(**{"distributed.scheduler.allowed-failures": 0}),
+        pytest.raises(distributed.scheduler.KilledWorker),
+    ):
+        build()
 
 
 def test_a_cluster_without_workers_gives_up_and_says_so(monkeypatch, expected):

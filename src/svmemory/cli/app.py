@@ -9,6 +9,7 @@ import typer
 from .. import __version__
 from ..audit.cli import app as audit_app
 from .build import build
+from .cohort import cohort
 from .demo import demo
 from .forget import forget, prune
 from .info import digest, info
@@ -39,6 +40,6 @@ def _root(
     """A support-vector memory that forgets a record to the byte."""
 
 
-for command in (demo, build, info, read, score, forget, prune, digest, plot):
+for command in (demo, build, cohort, info, read, score, forget, prune, digest, plot):
     app.command()(command)
 app.add_typer(audit_app, name="audit")

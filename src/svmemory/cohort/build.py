@@ -7,6 +7,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from ..digest import canonical_json
 from ..errors import ContractError, InputError
 from ..inputs import Label
 from .backends import active_backend
@@ -92,14 +93,18 @@ def build_cohort(
     work = Work(gamma, C, nu, ridge, dict(header or {}), apply)
     work.contract(1)  # raises if a number is out of range
     try:
-        pack(work)
+        canonical_json(work.header)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"the header cannot be written as JSON: {error}") from None
+    try:
+        packed_work = pack(work)
     except Exception as error:
-        raise InputError(f"apply or header cannot be sent to a worker: {error}") from error
+        raise InputError(f"apply cannot be sent to a worker: {error}") from error
     backend, configured = active_backend()
     jobs = configured if n_jobs is None else n_jobs
     if jobs == 0:
         raise InputError("n_jobs must not be 0")
-    delivery = Delivery(work, backend, jobs, retries)
+    delivery = Delivery(packed_work, backend, jobs, retries)
     total = len(groups) if isinstance(groups, Sized) else None
     return _results(groups, work, delivery, progress, total)
 

@@ -10,6 +10,8 @@ from typing import Any
 
 from joblib._dask import DaskDistributedBackend
 
+from .work import perform
+
 Callback = Callable[[Any], None]
 
 PATIENCE = 60.0
@@ -58,8 +60,12 @@ class PatientDaskBackend(DaskDistributedBackend):  # type: ignore[misc]
 
         def see(done: Future[Any]) -> None:
             error = done.exception()
-            if error is not None:  # the batch holds calls of work.perform
+            if error is None:
+                return
+            if all(call is perform for call, _, _ in func.items):
                 callback([(task.index, error) for _, (_, task, _), _ in func.items])
+            else:
+                callback(error)  # joblib raises it in the calling thread
 
         future.add_done_callback(see)
         return future

@@ -18,7 +18,7 @@ from joblib import Parallel, delayed
 from .flight import Flight, Landing
 from .group import Task
 from .result import CohortResult, lost
-from .work import Work, pack, packed, perform, ready
+from .work import packed, perform, ready
 
 Results = Generator[CohortResult, None, None]
 
@@ -31,15 +31,16 @@ class Delivery:
 
     Parameters
     ----------
-    work : Work
+    work : bytes
+        A packed :class:`svmemory.cohort.work.Work`.
     backend : joblib backend
     n_jobs : int
     retries : int
         How often a task that was alone when its worker died is tried again.
     """
 
-    def __init__(self, work: Work, backend: Any, n_jobs: int, retries: int) -> None:
-        self._work = pack(work)
+    def __init__(self, work: bytes, backend: Any, n_jobs: int, retries: int) -> None:
+        self._work = work
         self._backend = backend
         self._n_jobs = n_jobs
         self._retries = retries
@@ -80,18 +81,19 @@ class Delivery:
                 self._note_fruitless(end.failure)
 
     def _alone(self, task: Task) -> Results:
-        for attempt in range(1 + self._retries):
+        failure: Exception | None = None
+        for _ in range(1 + self._retries):
             source = iter([task])
             end = yield from self._stream(source, careful=True)
-            error = end.failure
-            for _, reason in end.suspects:  # the backend has tried it again already
-                error, attempt = reason, self._retries
-            if error is None or not (end.suspects or end.stranded or [*source]):
+            if end.suspects:  # the backend has tried it several times already
+                failure = end.suspects[0][1]
+                break
+            failure = end.failure
+            if failure is None or not (end.stranded or [*source]):
                 return  # its result is out
-            if attempt == self._retries:
-                yield lost(task, error)
-                self._check_order()
-                return
+        if failure is not None:
+            yield lost(task, failure)
+            self._check_order()
 
     def _note_fruitless(self, failure: Exception) -> None:
         """After a failure with no task in flight."""
