@@ -11,6 +11,7 @@ import pytest
 
 from svmemory import ConvergenceError, InputError, SupportVectorMemory
 from svmemory.engine import engine, state
+from svmemory.rows import RowTable
 
 KEYS = np.random.default_rng(0).normal(size=(60, 3))
 
@@ -162,35 +163,39 @@ def test_ctrl_c_waits_for_a_safe_point(monkeypatch):
 
 
 @pytest.mark.parametrize("verb", ["add", "forget", "prune"])
-def test_random_interrupts_leave_all_or_nothing(verb):
-    rng = np.random.default_rng(4)
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [(RowTable, "put_many"), (RowTable, "drop_many"), (engine.Engine, "_run")],
+    ids=["table-put", "table-drop", "engine"],
+)
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_ctrl_c_at_any_part_leaves_all_or_nothing(monkeypatch, verb, owner, name, moment):
     memory = filled()
-    for _ in range(60):
-        names = set(memory.ids)
-        call = {
-            "add": lambda: memory.add(rng.normal(size=(9, 3)), np.ones(9)),
-            "forget": lambda: memory.forget(ids=memory.ids[:9]),
-            "prune": lambda: memory.prune(),
-        }[verb]
-        previous = signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
-        try:
-            signal.setitimer(signal.ITIMER_REAL, float(rng.uniform(1e-5, 3e-3)))
-            with suppress(KeyboardInterrupt):
-                call()
-            signal.setitimer(signal.ITIMER_REAL, 0)
-        except KeyboardInterrupt:
-            pass
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, previous)
-        changed = names ^ set(memory.ids)
-        assert len(changed) in (0, 9) or verb == "prune"
-        assert len(memory) == len(memory._held.engine)
-        fresh = SupportVectorMemory.from_contract(memory.contract)
-        fresh.add(memory.keys, memory.values, ids=memory.ids, subjects=memory.subjects)
-        assert memory.digest() == fresh.digest()
-        if len(memory) < 20:
-            memory.add(rng.normal(size=(40, 3)), np.ones(40))
+    before = set(memory.ids)
+    real = getattr(owner, name)
+
+    def interrupted(self, *arguments):
+        if moment == "before":
+            signal.raise_signal(signal.SIGINT)
+        result = real(self, *arguments)
+        if moment == "after":
+            signal.raise_signal(signal.SIGINT)
+        return result
+
+    with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
+        patch.setattr(owner, name, interrupted)
+        if verb == "add":
+            memory.add(KEYS[40:], KEYS[40:, :1])
+        elif verb == "forget":
+            memory.forget(ids=[f"r{i}" for i in range(9)])
+        else:
+            memory.prune()
+    changed = before ^ set(memory.ids)
+    assert len(changed) in {"add": (0, 20), "forget": (0, 9)}.get(verb, range(40))
+    assert len(memory) == len(memory._held.engine)
+    fresh = SupportVectorMemory.from_contract(memory.contract)
+    fresh.add(memory.keys, memory.values, ids=memory.ids, subjects=memory.subjects)
+    assert memory.digest() == fresh.digest()
 
 
 def test_copy_dot_copy_is_a_copy():
