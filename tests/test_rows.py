@@ -50,9 +50,13 @@ def agree(table, model):
     assert [name in table for name in POOL] == [name in model.rows for name in POOL]
     for subject in SUBJECTS[1:]:
         group = [name for name, row in model.rows.items() if row[1] == subject]
-        assert table.select(None, subject, strict=False) == group
+        named, slots = table.select(None, subject, strict=False)
+        assert named == group
+        assert slots.tolist() == table.in_order(group).tolist()
     for name in POOL:
-        assert table.select([name], None, strict=False) == [name] * (name in model.rows)
+        named, slots = table.select([name], None, strict=False)
+        assert named == [name] * (name in model.rows)
+        assert slots.tolist() == table.in_order(named).tolist()
     assert table.new_ids(None, 2) == [str(model.next), str(model.next + 1)]
 
 
@@ -79,7 +83,7 @@ def step(table, model, verb, names, seed):
             del model.rows[name]
     elif verb == "forget":
         subject = SUBJECTS[1 + seed % (len(SUBJECTS) - 1)]
-        table.drop_many(table.in_order(table.select(None, subject, strict=False)))
+        table.drop_many(table.select(None, subject, strict=False)[1])
         model.rows = {n: row for n, row in model.rows.items() if row[1] != subject}
     elif verb == "reassign":
         others = {row[0] for name, row in model.rows.items() if name not in held}

@@ -82,8 +82,18 @@ class Chains:
         """All that is kept."""
         return self._of, self._after, self._before, self._ends, self._sizes
 
+    @property
+    def room(self) -> int:
+        """Slots below this number can be used."""
+        return len(self._of)
+
     def make_room(self, slots: int, lists: int) -> None:
-        """See that slots and lists below these numbers can be used."""
+        """See that slots and lists below these numbers can be used.
+
+        Without lists there is nothing to keep about slots, and no room is taken for them.
+        """
+        if not lists and not len(self._ends):
+            return
         self._of = grown(self._of, slots, -1)
         self._after = grown(self._after, slots, -1)
         self._before = grown(self._before, slots, -1)
@@ -92,16 +102,19 @@ class Chains:
 
     def append(self, slots: Ints, lists: Ints) -> None:
         """Put each slot, so far in no list, at the end of its list; -1 is none."""
-        _append(*self.arrays, slots, lists)
+        if len(self._ends):
+            _append(*self.arrays, slots, lists)
 
     def cut(self, slots: Ints) -> Ints:
         """Take slots out of their lists; numbers of the lists that are empty now."""
+        if not len(self._ends):
+            return np.zeros(0, np.int64)
         emptied: Ints = _cut(*self.arrays, slots)
         return emptied
 
     def of(self, slots: Ints) -> Slots:
         """Number of each slot's list, or -1."""
-        return self._of[slots]
+        return self._of[slots] if len(self._ends) else np.full(len(slots), -1, np.int32)
 
     def listed(self, number: int) -> Ints:
         """Slots of a list in order."""

@@ -138,12 +138,11 @@ class Holding:
             self.engine = engine
             self.table.value_width = values.shape[1]
 
-    def remove(self, names: list[str], progress: Progress | None) -> None:
-        """Remove held rows, all or none."""
+    def remove(self, names: list[str], slots: Ints, progress: Progress | None) -> None:
+        """Remove held rows, given by name and slot, all or none."""
         engine = self.engine
         if engine is None or not names:
             return
-        slots = self.table.in_order(names)
         keys = engine.keys(slots)
         with self._change(progress) as report:
             try:

@@ -183,14 +183,14 @@ class SupportVectorMemory(Provable):
         if missing not in ("error", "ignore"):
             raise InputError(f"missing must be 'error' or 'ignore', got {missing!r}")
         table = self._held.table
-        held = table.select(ids, subject, strict=missing == "error")
+        held, slots = table.select(ids, subject, strict=missing == "error")
         before = self.digest() if digests else None
         past = self.stats
-        former = self._sets_of(held)
+        former = self._sets_of(held, slots)
         if held:
             self._digest = None
             with self._certificate.operation(self._held, leaving=held):
-                self._held.remove(held, progress)
+                self._held.remove(held, slots, progress)
         work = self.stats.since(past)
         return ForgetResult(
             removed=held,
@@ -224,7 +224,7 @@ class SupportVectorMemory(Provable):
         if rows.names:
             self._digest = None
             with self._certificate.prune(self._held, rows):
-                self._held.remove(rows.names, None)
+                self._held.remove(rows.names, self._held.table.in_order(rows.names), None)
         after = self.digest() if digests else None
         return PruneResult(rows.names, rows.least_slack, before, after)
 

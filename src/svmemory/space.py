@@ -17,6 +17,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from .arrays import with_room
+
 Floats = NDArray[np.float64]
 
 
@@ -49,11 +51,11 @@ class RowSpace:
         self.ensure(64)
 
     def ensure(self, rows: int) -> Floats:
-        """The array with at least ``rows`` rows: half as many again where it must grow."""
+        """The array with at least ``rows`` rows, and some more where it must grow."""
         have = len(self.array)
         if rows <= have:
             return self.array
-        rows = max(rows, have + have // 2)
+        rows = with_room(rows, have)
         if self.folder is None:
             longer = np.zeros((rows, self.width))
             longer[:have] = self.array

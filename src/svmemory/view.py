@@ -13,6 +13,7 @@ from .holding import Holding
 from .results import Partition
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 SET_NAMES = {RESERVE: "reserve", MARGIN: "margin", ERROR: "error"}
 
@@ -114,11 +115,11 @@ class HeldView:
                 sets[code].append(name)
         return Partition(sets[MARGIN], sets[ERROR], sets[RESERVE])
 
-    def _sets_of(self, names: list[str]) -> dict[str, str]:
+    def _sets_of(self, names: list[str], slots: Ints) -> dict[str, str]:
         """Set of each named row."""
         if self._held.engine is None:
             return {}
-        codes = self._held.engine.codes(self._held.table.in_order(names)).tolist()
+        codes = self._held.engine.codes(slots).tolist()
         return {name: SET_NAMES[code] for name, code in zip(names, codes, strict=True)}
 
     @property

@@ -49,6 +49,7 @@ def approximate_optimum(
     b = b.copy()
     idle = np.random.default_rng(0).permutation(np.flatnonzero(b <= 0))
     missing = total - b.sum()
+    tolerance = _COARSE if missing > 0.5 * total else _FINE  # who starts near goes straight on
     if missing > 0:  # a sample at the cap; which rows it has does not matter in the end
         b[idle[: int(missing)]] = 1.0
         b[idle[int(missing) : int(missing) + 1]] = missing - int(missing)
@@ -61,7 +62,6 @@ def approximate_optimum(
     known = np.empty(len(work))
     heights(near, len(work), b[work], gamma, ridge, known)
     h[work] = known
-    tolerance = _COARSE
     for _ in range(_ROUNDS):
         near = np.ascontiguousarray(keys[slots[work]].T)
         masses, known = b[work], h[work]

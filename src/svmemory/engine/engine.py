@@ -15,22 +15,19 @@ from numpy.typing import NDArray
 from ..contract import MASS_BITS, Contract
 from ..errors import ConvergenceError, InputError
 from ..space import RowSpace
-from . import sets, state
+from . import state
+from .adopt import adopt
 from .build import approximate_optimum
 from .exact import Canonical, canonical_form
-from .look import advance
 from .operate import insert_rows, proceed, remove_rows
 from .restore import balance, clear_active, place_rows, violation
-from .settle import refresh
 from .source import EngineSource
 from .state import (
     ACTIVE,
-    ERROR,
     EVENTS,
     FREE,
     IDLE,
     LOOKS,
-    MARGIN,
     MARGINS,
     MU,
     PHASE,
@@ -54,8 +51,8 @@ Operation = Callable[[State, Ints, int], tuple[int, int]]
 BULK = 256
 """At least so many new rows, and no fewer than are held, are built at once and not one by one."""
 
-BULK_ACTIVE = 64
-"""At least so many departing active rows are rebuilt around at once and not one by one."""
+BULK_ACTIVE = 8
+"""Fewer departing active rows than this leave one by one, each by its path."""
 
 CHUNK = 256
 """Rows between two reports of progress, which are also the places to interrupt."""
@@ -223,8 +220,8 @@ class Engine:
                 progress(len(slots), len(slots))
             return
         try:
-            active = int((s.code[slots] > RESERVE).sum())
-            if active >= BULK_ACTIVE and len(self) - len(slots) > self.contract.mass:
+            active = int(np.count_nonzero(s.code[slots] > RESERVE))
+            if self._quicker_anew(active) and len(self) - len(slots) > self.contract.mass:
                 s.tally[PHASE] = SETTLING
                 wipe_rows(s, slots)
                 self._build(progress)
@@ -237,7 +234,7 @@ class Engine:
         """Put the state in canonical form and return it; ContractError at ridge 0."""
         total = min(self.contract.mass_units, len(self) << MASS_BITS)
         form = canonical_form(EngineSource(self._state), total, self.contract.ridge_units)
-        self._adopt(form)
+        adopt(form, self.contract.held_mass(len(self)), self._with_room)
         return form
 
     def copy(self) -> Engine:
@@ -253,6 +250,14 @@ class Engine:
 
     # -- parts ------------------------------------------------------------------------------------
 
+    def _quicker_anew(self, leaving: int) -> bool:
+        """Whether so many active rows leave sooner by a rebuild of the rest than by their paths.
+
+        The margin's size decides what a path costs against a build: measured, not derived.
+        """
+        active, margin = int(self._state.tally[ACTIVE]), int(self._state.tally[MARGINS])
+        return leaving >= max(BULK_ACTIVE, active // max(margin, 1), margin // 64)
+
     def _allocate(self, keys: Floats) -> Ints:
         """Slots for new keys: freed ones first. They stay FREE until their row is admitted."""
         n = len(keys)
@@ -265,6 +270,10 @@ class Engine:
         slots = np.array([*reused, *range(top, top + fresh)], np.int64)
         self._state.keys[slots] = keys
         return slots
+
+    def _with_room(self) -> State:
+        self._make_room()
+        return self._state
 
     def _make_room(self) -> None:
         s = self._state
@@ -326,33 +335,8 @@ class Engine:
             progress(n, n)
 
     def _clear(self) -> None:
-        counts = self._state.tally[EVENTS:].copy()
+        counts = self._state.tally[EVENTS : LOOKS + 1].copy()
         self._space = RowSpace(self.dimension, self._space.folder)
         self._state = state.new_state(self.contract, self._space.array)
-        self._state.tally[EVENTS:] = counts
+        self._state.tally[EVENTS : LOOKS + 1] = counts
         self._free = []
-
-    def _adopt(self, form: Canonical) -> None:
-        """Take over sets, masses and multiplier of the canonical form."""
-        s = self._state
-        active = self.active_slots()
-        old = self.masses(active).sum()
-        margin, error = set(form.margin.tolist()), set(form.error.tolist())
-        for slot in sorted({*active.tolist(), *margin, *error}):
-            goal = MARGIN if slot in margin else ERROR if slot in error else RESERVE
-            while s.code[slot] != goal:
-                self._make_room()
-                s = self._state
-                if s.code[slot] == MARGIN:
-                    s.b[s.place[slot]] = float(goal == ERROR)
-                sets.cross(s, slot)
-        place = s.place[form.margin]
-        moved = np.abs(s.b[place] - form.b).sum()
-        if form.corrections:
-            moved += old + self.contract.held_mass(
-                len(self)
-            )  # sets changed: bound it by everything
-        s.b[place] = form.b
-        advance(s, moved + abs(s.value[MU] - form.mu))
-        s.value[MU] = form.mu
-        refresh(s)

@@ -14,18 +14,14 @@ this stays a proof in float64.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numba import njit
 
-from ..kernel import exp_negative
 from .compile import inner
 from .factor import dot
+from .regions import find_region, set_paces
 from .sets import kernel_to
-from .state import ACTIVE, GAMMA, LOOKS, MU, REGIONS, RESERVE, TOP, TOTAL
-
-_CLOSE = 0.9  # kernel between a region's centre and its rows, at least
+from .state import ACTIVE, LOOKS, MARGINS, MU, REGIONS, RESERVE, TOP, TOTAL
 
 
 @njit(cache=True)
@@ -42,38 +38,11 @@ def advance(s, distance):  # type: ignore[no-untyped-def]
 
 
 @inner
-def set_paces(s, pace, dmu):  # type: ignore[no-untyped-def]
-    """Per unit of the coming step, how fast each region's odometer runs."""
-    gamma = s.value[GAMMA]
-    radius = math.sqrt(-math.log(_CLOSE) / gamma) * (1.0 + 1e-9)
-    n = s.tally[ACTIVE]
-    s.pace[0] = pace + abs(dmu)
-    for r in range(1, s.tally[REGIONS]):
-        for i in range(n):
-            s.column[i] = 0.0
-        for j in range(s.centres.shape[0]):
-            row = s.near[j]
-            x = s.centres[j, r]
-            for i in range(n):
-                difference = row[i] - x
-                s.column[i] += difference * difference
-        total = 0.0
-        for i in range(n):
-            gap = max(math.sqrt(s.column[i]) * (1.0 - 1e-9) - radius, 0.0)
-            s.column[i] = min(gamma * gap * gap, 44.0)
-        exp_negative(s.column, n)
-        for i in range(n):
-            total += abs(s.db[i]) * s.column[i]
-            s.column[i] = 0.0
-        s.pace[r] = min(total * (1.0 + 1e-12) + 1e-15, pace) + abs(dmu)
-
-
-@inner
 def choose_paces(s, length, pace, dmu):  # type: ignore[no-untyped-def]
     """Set the regions' paces for a step of at most ``length``; whether any row may be due in it.
 
-    The centre's own pace holds everywhere and costs nothing. Only where it would have more rows
-    looked at than there are regions to compute are the regions worth their own.
+    The centre's own pace holds everywhere and costs nothing. The regions get their own where
+    computing them takes less than the looks that it would ask for.
     """
     most = pace + abs(dmu)
     due = False
@@ -86,36 +55,9 @@ def choose_paces(s, length, pace, dmu):  # type: ignore[no-untyped-def]
     for slot in range(s.tally[TOP]):
         if s.code[slot] == RESERVE and s.due[slot] - s.odometer[s.region[slot]] <= length * most:
             count += 1
-    if count > 2 * s.tally[REGIONS]:
+    if 8 * count * s.tally[ACTIVE] > s.tally[MARGINS] * s.tally[REGIONS]:
         set_paces(s, pace, dmu)
     return count > 0
-
-
-@inner
-def find_region(s, slot):  # type: ignore[no-untyped-def]
-    """Region of a row: the nearest centre that is close enough, a new one, or region 0."""
-    n = s.tally[REGIONS]
-    gamma = s.value[GAMMA]
-    width = s.centres.shape[0]
-    limit = -math.log(_CLOSE) / gamma
-    for r in range(1, n):
-        square = 0.0
-        for j in range(width):
-            difference = s.centres[j, r] - s.keys[slot, j]
-            square += difference * difference
-            if square > limit:
-                break
-        if square <= limit:
-            return r
-    if n == len(s.odometer):
-        return 0
-    # A centre is a point of a grid near the row, never the row's own key, which may be forgotten.
-    grid = 0.1 * math.sqrt(limit / width)
-    for j in range(width):
-        s.centres[j, n] = math.floor(s.keys[slot, j] / grid + 0.5) * grid
-    s.odometer[n] = 0.0
-    s.tally[REGIONS] = n + 1
-    return n
 
 
 @inner
@@ -128,11 +70,11 @@ def note_due(s, slot):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def slack_of(s, slot):  # type: ignore[no-untyped-def]
     """Slack ``h - mu`` of a reserve row; sets its due reading, leaves ``s.column`` filled."""
+    if s.region[slot] == 0:
+        s.region[slot] = find_region(s, slot)
     kernel_to(s, slot)
     s.tally[LOOKS] += 1
     slack = dot(s.column, s.b, s.tally[ACTIVE]) - s.value[MU]
-    if s.region[slot] == 0:
-        s.region[slot] = find_region(s, slot)
     s.due[slot] = s.odometer[s.region[slot]] + slack - rounding(s)
     return slack
 

@@ -12,6 +12,7 @@ from numba import njit
 from ..kernel import fill_kernel
 from . import factor
 from .compile import inner
+from .regions import bound_kernel
 from .state import (
     ACTIVE,
     ERROR,
@@ -23,6 +24,7 @@ from .state import (
     MOVER,
     MOVING,
     MU,
+    REGIONS,
     RESERVE,
     RIDGE,
     ROWS,
@@ -70,6 +72,7 @@ def activate(s, slot, code):  # type: ignore[no-untyped-def]
     s.db[p] = 0.0
     for j in range(s.keys.shape[1]):
         s.near[j, p] = s.keys[slot, j]
+    bound_kernel(s.centres, s.tally[REGIONS], s.keys[slot], s.value[GAMMA], s.ball[:, p])
     high = np.int64(0)
     low = np.int64(0)
     for i in range(p):
@@ -183,6 +186,8 @@ def deactivate(s, p, code):  # type: ignore[no-untyped-def]
         s.dh[p] = s.dh[last]
         for j in range(s.keys.shape[1]):
             s.near[j, p] = s.near[j, last]
+        for r in range(s.tally[REGIONS]):
+            s.ball[r, p] = s.ball[r, last]
         if s.order[p] >= 0:
             s.margin[s.order[p]] = p
         if s.tally[MOVER] == last:
@@ -199,6 +204,7 @@ def deactivate(s, p, code):  # type: ignore[no-untyped-def]
     # Wipe the freed position: nothing of a departed row may stay behind.
     for j in range(s.keys.shape[1]):
         s.near[j, last] = 0.0
+    s.ball[:, last] = 0.0
     s.b[last] = 0.0
     s.h[last] = 0.0
     s.db[last] = 0.0

@@ -41,7 +41,9 @@ FREE, RESERVE, MARGIN, ERROR, MOVING = -1, 0, 1, 2, 3
     LOOKS,
     SEEN,
     REGIONS,
-) = range(14)
+    COVERED,
+) = range(15)
+MOST_REGIONS = 512
 # Values of State.tally[PHASE]: what is under way
 IDLE, WALKING, WARMING, SETTLING = range(4)
 # Entries of State.value
@@ -49,12 +51,12 @@ GAMMA, MASS, RIDGE, TOTAL, MU, RESIDUAL, PATIENCE = range(7)
 
 
 class State(NamedTuple):
-    """The engine's arrays; see the module's text. N, A and s stand for capacities."""
+    """The engine's arrays; see the module's text. N, A, s and G stand for capacities."""
 
     keys: Floats  # (N, d), row by row: only active keys are read in bulk, and those are in near
     # 32 bits, not 8: with byte masks and wide vectors LLVM 20 compiles "if code != FREE" wrongly
     code: NDArray[np.int32]  # (N,) set of the row in this slot
-    place: Ints  # (N,) active position or -1
+    place: NDArray[np.int32]  # (N,) active position or -1
     due: Floats  # (N,) odometer reading at which a reserve row must be looked at again
     region: NDArray[np.int32]  # (N,) whose odometer that is
     slot: Ints  # (A,) slot of the active row
@@ -72,10 +74,12 @@ class State(NamedTuple):
     db: Floats  # (A,) direction of b
     dh: Floats  # (A,) direction of h
     column: Floats  # (A,) scratch: a kernel column
-    centres: Floats  # (d, 256) middles of regions
-    odometer: Floats  # (256,) per region
-    next_due: Floats  # (256,) per region, at most the smallest due reading of its rows
-    pace: Floats  # (256,) per region, of the coming step
+    centres: Floats  # (d, G) middles of regions
+    ball: Floats  # (G, A) largest kernel between an active row and a row of the region, or more
+    odometer: Floats  # (G,) per region
+    next_due: Floats  # (G,) per region, at most the smallest due reading of its rows
+    pace: Floats  # (G,) per region, of the coming step
+    square: Floats  # (G,) scratch: squared distances to the middles
     seen: Ints  # reserve rows looked at for the coming step, SEEN of them ...
     seen_slack: Floats  # ... their slack before it ...
     seen_slope: Floats  # ... and its slope along it
@@ -89,7 +93,7 @@ def new_state(contract: Contract, keys: Floats) -> State:
     """State without rows, over an array (N, d) that will hold their keys."""
     rows, dimension = keys.shape
     active, margin = 32, 16
-    tally = np.zeros(14, np.int64)
+    tally = np.zeros(15, np.int64)
     tally[REGIONS] = 1  # region 0 is everywhere
     tally[MOVER] = -1
     value = np.zeros(7)
@@ -98,7 +102,7 @@ def new_state(contract: Contract, keys: Floats) -> State:
     return State(
         keys=keys,
         code=np.full(rows, FREE, np.int32),
-        place=np.full(rows, -1, np.int64),
+        place=np.full(rows, -1, np.int32),
         due=np.zeros(rows),
         region=np.zeros(rows, np.int32),
         slot=np.full(active, -1, np.int64),
@@ -116,10 +120,12 @@ def new_state(contract: Contract, keys: Floats) -> State:
         db=np.zeros(active),
         dh=np.zeros(active),
         column=np.zeros(active),
-        centres=np.zeros((dimension, 256)),
-        odometer=np.zeros(256),
-        next_due=np.full(256, np.inf),
-        pace=np.zeros(256),
+        centres=np.zeros((dimension, active)),
+        ball=np.zeros((active, active)),
+        odometer=np.zeros(active),
+        next_due=np.full(active, np.inf),
+        pace=np.zeros(active),
+        square=np.zeros(active),
         seen=np.zeros(1024, np.int64),
         seen_slack=np.zeros(1024),
         seen_slope=np.zeros(1024),
@@ -150,9 +156,18 @@ def grow_rows(s: State, keys: Floats) -> State:
 
 
 def grow_active(s: State) -> State:
-    """State with half as many active positions again."""
+    """State with half as many active positions again, and as many regions up to MOST_REGIONS."""
     n = len(s.b) + len(s.b) // 2
+    regions = min(n, MOST_REGIONS)
+    ball = np.zeros((regions, n))
+    ball[: s.ball.shape[0], : s.ball.shape[1]] = s.ball
     return s._replace(
+        ball=ball,
+        centres=_longer(s.centres, regions),
+        odometer=_longer(s.odometer, regions),
+        next_due=_longer(s.next_due, regions, np.inf),
+        pace=_longer(s.pace, regions),
+        square=_longer(s.square, regions),
         slot=_longer(s.slot, n, -1),
         near=_longer(s.near, n),
         order=_longer(s.order, n, -1),

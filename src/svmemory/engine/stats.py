@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from operator import add, sub
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Stats:
+class Stats(NamedTuple):
     """What an engine has done since it was created.
 
     Attributes
@@ -31,8 +31,8 @@ class Stats:
 
     def since(self, before: Stats) -> Stats:
         """Difference to an earlier reading."""
-        return Stats(*(getattr(self, f.name) - getattr(before, f.name) for f in fields(self)))
+        return Stats(*map(sub, self, before))
 
     def plus(self, more: Stats) -> Stats:
         """Sum of two readings."""
-        return Stats(*(getattr(self, f.name) + getattr(more, f.name) for f in fields(self)))
+        return Stats(*map(add, self, more))

@@ -18,6 +18,7 @@ from numba import njit
 
 from .compile import inner
 from .factor import dot, solve
+from .glance import due_rows, glance, new_part
 from .look import (
     advance,
     choose_paces,
@@ -38,10 +39,8 @@ from .state import (
     MU,
     PATIENCE,
     REGIONS,
-    RESERVE,
     RIDGE,
     SEEN,
-    TOP,
     ZERO_STEPS,
 )
 
@@ -129,31 +128,43 @@ def next_event(s, dmu, rate, pace, flat):  # type: ignore[no-untyped-def]
             winner = slot
     s.tally[SEEN] = 0
     if choose_paces(s, length, pace, dmu):
-        s.next_due[: s.tally[REGIONS]] = np.inf
-        for slot in range(s.tally[TOP]):
-            if s.code[slot] != RESERVE:
-                continue
-            recorded = False
+        due = due_rows(s, length)
+        part = new_part(s, len(due))
+        for slot in due:
             r = s.region[slot]
-            if s.due[slot] - s.odometer[r] <= length * s.pace[r]:
-                slack = slack_of(s, slot)
-                slope = dot(s.column, s.db, n) - dmu
-                if s.tally[SEEN] < len(s.seen):
-                    s.seen[s.tally[SEEN]] = slot
-                    s.seen_slack[s.tally[SEEN]] = slack
-                    s.seen_slope[s.tally[SEEN]] = slope
-                    s.tally[SEEN] += 1
-                    recorded = True
-                if slope < -flat:
-                    t = max(slack, 0.0) / -slope
-                    if t < length - TIE or (
-                        t <= length + TIE and slot < winner and winner != s.slot[c]
-                    ):
-                        length = min(t, length)
-                        winner = slot
-            if not recorded:  # stride knows about the others
+            if s.due[slot] - s.odometer[r] > length * s.pace[r]:  # the step is shorter by now
                 note_due(s, slot)
+                continue
+            if glance(s, part, slot):
+                slack, slope = part.answer[0], part.answer[1] - dmu
+                blur = rounding(s) + (n + 16) * flat * length
+                if min(slack, slack + length * slope) > blur:
+                    remember(s, slot, slack, slope)
+                    continue
+            slack = slack_of(s, slot)
+            slope = dot(s.column, s.db, n) - dmu
+            remember(s, slot, slack, slope)
+            if slope < -flat:
+                t = max(slack, 0.0) / -slope
+                if t < length - TIE or (
+                    t <= length + TIE and slot < winner and winner != s.slot[c]
+                ):
+                    length = min(t, length)
+                    winner = slot
     return length, winner
+
+
+@inner
+def remember(s, slot, slack, slope):  # type: ignore[no-untyped-def]
+    """Keep what was seen of a reserve row for the end of the step, where there is room for it."""
+    k = s.tally[SEEN]
+    if k == len(s.seen):
+        note_due(s, slot)
+        return
+    s.seen[k] = slot
+    s.seen_slack[k] = slack
+    s.seen_slope[k] = slope
+    s.tally[SEEN] = k + 1
 
 
 @inner
