@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from svmemory import ConvergenceError, reference
 from svmemory.contract import Contract
-from svmemory.engine import Engine, canonical, engine, factor, state
+from svmemory.engine import Engine, canonical, engine, factor, state, storage
 from svmemory.kernel import gaussian_kernel, kernel_units
 
 
@@ -53,6 +53,14 @@ def test_factor_follows_appends_and_deletes():
         assert_allclose(part @ x[:s], np.arange(1.0, s + 1), atol=1e-8)
 
 
+@pytest.fixture(autouse=True, params=["watched", "mileage"])
+def reserve_rows(request, monkeypatch):
+    """Every test with reserve rows watched, and with reserve rows looked at when they are due."""
+    if request.param == "mileage":
+        monkeypatch.setattr(storage, "MOST_WATCHED", 0)
+    return request.param
+
+
 def check_state(e, slots, keys):
     """Everything the engine maintains, recomputed from the keys."""
     s, c = e._state, e.contract
@@ -74,6 +82,7 @@ def check_state(e, slots, keys):
         if p < 0:  # the mileage is a proof: the slack is at least what the odometer leaves
             assert height - e.mu >= s.due[slot] - s.odometer[s.region[slot]]
             continue
+        assert abs(s.h[p] - height) < tolerance
         assert (int(s.high[p]) << 26) + int(s.low[p]) == int(total)
     margin = s.margin[: s.tally[state.MARGINS]]
     held = [int(np.flatnonzero(slots == s.slot[p])[0]) for p in margin]
@@ -100,6 +109,25 @@ def test_everything_maintained_is_right_after_every_operation(name, mass):
         rows = list(held)
         if rows:
             check_state(e, np.array([held[r] for r in rows]), keys[rows])
+    assert e.stats.refits == 0
+
+
+@pytest.mark.parametrize("name", sorted(regimes()))
+def test_watching_begins_and_ends_with_the_number_of_rows(monkeypatch, name):
+    keys = regimes()[name]
+    monkeypatch.setattr(storage, "MOST_WATCHED", 24)
+    monkeypatch.setattr(storage, "WATCHED", 0)
+    e = Engine(Contract(0.25, 6.0, 1e-8), 3)
+    slots, seen = [], []
+    for i in range(60):
+        slots.append(int(e.insert(keys[[i]])[0]))
+        seen.append(bool(e._state.tally[state.WATCH]))
+        check_state(e, np.array(slots), keys[: i + 1])
+    assert seen == [True] * 36 + [False] * 24  # it ends at half as many again
+    for i in range(59, 0, -1):
+        e.remove(np.array([slots.pop()]))
+        assert bool(e._state.tally[state.WATCH]) == (i <= 24)
+        check_state(e, np.array(slots), keys[:i])
     assert e.stats.refits == 0
 
 
@@ -148,7 +176,7 @@ def test_engine_and_dense_canonical_forms_agree_at_a_size_that_fractions_cannot_
     assert mu == e.mu
 
 
-def test_reserve_rows_are_cheap():
+def test_reserve_rows_are_cheap(reserve_rows):
     rng = np.random.default_rng(2)
     e, _ = grow(rng.normal(size=(200, 3)), Contract(0.25, 10.0, 1e-8))
     active = int(e._state.tally[state.ACTIVE])
@@ -157,13 +185,14 @@ def test_reserve_rows_are_cheap():
     assert e.codes(slot)[0] == state.RESERVE
     assert e.stats.since(before).reserve_checks == 1
     assert e.stats.since(before).events == 0
-    assert int(e._state.tally[state.ACTIVE]) == active
+    assert int(e._state.tally[state.ACTIVE]) == active + (reserve_rows == "watched")
 
 
 def test_no_array_grows_with_the_square_of_the_rows():
     rng = np.random.default_rng(2)
     e, _ = grow(rng.normal(size=(3000, 2)), Contract(0.25, 20.0, 1e-8))
     assert max(array.size for array in e._state) < 5 * 3000
+    assert not e._state.tally[state.WATCH]
 
 
 @pytest.mark.parametrize("direction", ["insert", "remove"])

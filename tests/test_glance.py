@@ -5,7 +5,7 @@ import pytest
 from numba import njit
 
 from svmemory import Contract
-from svmemory.engine import Engine, state
+from svmemory.engine import Engine, state, storage
 from svmemory.engine.glance import due_rows, glance, new_part
 from svmemory.kernel import gaussian_kernel
 
@@ -84,7 +84,8 @@ def test_a_glance_never_promises_too_much(engine):
     assert (left[seen] <= slack[seen]).all()
 
 
-def test_due_readings_stay_below_the_slack_while_rows_come_and_go():
+def test_due_readings_stay_below_the_slack_while_rows_come_and_go(monkeypatch):
+    monkeypatch.setattr(storage, "MOST_WATCHED", 0)
     keys = blobs(1200, 3)
     e = Engine(Contract(GAMMA, 25.0, 1e-8), 4)
     slots = list(e.insert(keys[:900]))

@@ -25,7 +25,8 @@ def adopt(form: Canonical, total: float, with_room: Callable[[], State]) -> None
         Returns the state after making room for one more active and margin row.
     """
     s = with_room()
-    active = s.slot[: s.tally[ACTIVE]].copy()
+    active = s.slot[: s.tally[ACTIVE]]
+    active = active[s.code[active] > RESERVE]
     old = s.b[s.place[active]].sum()
     margin, error = set(form.margin.tolist()), set(form.error.tolist())
     for slot in sorted({*active.tolist(), *margin, *error}):

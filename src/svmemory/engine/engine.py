@@ -14,19 +14,16 @@ from numpy.typing import NDArray
 
 from ..contract import MASS_BITS, Contract
 from ..errors import ConvergenceError, InputError
-from ..space import RowSpace
-from . import state
 from .adopt import adopt
 from .build import approximate_optimum
 from .exact import Canonical, canonical_form
 from .operate import insert_rows, proceed, remove_rows
-from .restore import balance, clear_active, place_rows, violation
+from .restore import balance, violation
 from .source import EngineSource
 from .state import (
-    ACTIVE,
+    ERRORS,
     EVENTS,
     FREE,
-    IDLE,
     LOOKS,
     MARGINS,
     MU,
@@ -40,6 +37,7 @@ from .state import (
     State,
 )
 from .stats import Stats
+from .storage import Storage
 from .walk import DONE, GROW, LOST
 from .warmup import leave_path, wipe_rows
 
@@ -58,7 +56,7 @@ CHUNK = 256
 """Rows between two reports of progress, which are also the places to interrupt."""
 
 
-class Engine:
+class Engine(Storage):
     """Support vectors of a set of keys, maintained under insertion and removal.
 
     Parameters
@@ -74,15 +72,6 @@ class Engine:
     Every operation ends at the optimum or raises ConvergenceError. Its cost follows the number of
     active rows, not the number of rows.
     """
-
-    def __init__(
-        self, contract: Contract, dimension: int, cold: str | os.PathLike[str] | None = None
-    ) -> None:
-        self.contract = contract
-        self._space = RowSpace(dimension, cold)
-        self._refits = 0
-        self._state = state.new_state(contract, self._space.array)
-        self._free: list[int] = []
 
     @classmethod
     def restore(
@@ -115,32 +104,15 @@ class Engine:
         inside = b.min() >= 0 and b.max() <= 1
         if not (inside and abs(math.fsum(b) - held) <= 1e-9 * (held + 1.0)):  # NaN fails too
             raise InputError(f"the masses do not lie in [0, 1] or do not add up to {held:g}")
+        engine._choose_watch(n)
         slots = engine._allocate(keys)
         engine._state.tally[ROWS] = n
-        engine._state.code[slots] = RESERVE
-        placed = 0
-        while (placed := place_rows(engine._state, slots, b, placed)) < n:
-            engine._make_room()
+        engine._place(slots, b)
         value = engine._state.value
         value[TOTAL], value[MU] = held, mu
         if not violation(engine._state) <= 1e-9 * (held + 1.0):
             raise InputError("the weights are not the optimum of these rows")
         return engine
-
-    # -- rows -------------------------------------------------------------------------------------
-
-    def __len__(self) -> int:
-        return int(self._state.tally[ROWS])
-
-    @property
-    def dimension(self) -> int:
-        """Width of a key."""
-        return int(self._state.keys.shape[1])
-
-    @property
-    def mu(self) -> float:
-        """Multiplier of the mass constraint, in kernel units times rows."""
-        return float(self._state.value[MU])
 
     @property
     def stats(self) -> Stats:
@@ -153,34 +125,7 @@ class Engine:
         """Whether the cap leaves no choice: all weights are 1/n."""
         return len(self) <= self.contract.mass
 
-    @property
-    def capacity(self) -> int:
-        """Slots are below this number."""
-        return len(self._state.code)
-
-    def codes(self, slots: Ints) -> NDArray[np.int32]:
-        """Set of each slot's row: RESERVE, MARGIN or ERROR."""
-        return self._state.code[slots]
-
-    def masses(self, slots: Ints) -> Floats:
-        """Mass of each slot's row."""
-        place = self._state.place[slots]
-        return np.where(place >= 0, self._state.b[place], 0.0)
-
-    def keys(self, slots: Ints) -> Floats:
-        """Keys of slots, (n, d)."""
-        return self._state.keys[slots]
-
-    def active_slots(self) -> Ints:
-        """Slots of margin and error rows."""
-        return self._state.slot[: self._state.tally[ACTIVE]].copy()
-
     # -- operations -------------------------------------------------------------------------------
-
-    @property
-    def consistent(self) -> bool:
-        """False once an operation has failed half-way: then this engine must be thrown away."""
-        return bool(self._state.tally[PHASE] == IDLE)
 
     def insert(self, keys: Floats, progress: Progress | None = None) -> Ints:
         """Add keys (n, d), end at the optimum and return the slots that hold them.
@@ -189,6 +134,7 @@ class Engine:
         """
         slots = self._allocate(keys)
         try:
+            self._choose_watch(len(self) + len(keys))
             if len(keys) >= max(BULK, len(self)):
                 self._state.tally[PHASE] = SETTLING
                 self._state.code[slots] = RESERVE
@@ -227,6 +173,7 @@ class Engine:
                 self._build(progress)
             else:
                 self._run(remove_rows, slots, progress)
+            self._choose_watch(len(self))
         finally:
             self._free.extend(slots[s.code[slots] == FREE].tolist())
 
@@ -237,17 +184,6 @@ class Engine:
         adopt(form, self.contract.held_mass(len(self)), self._with_room)
         return form
 
-    def copy(self) -> Engine:
-        """An independent engine in the same state."""
-        twin = Engine.__new__(Engine)
-        twin.contract = self.contract
-        twin._refits = self._refits
-        twin._space = self._space.copy()
-        bare = self._state._replace(keys=np.zeros((0, 0)))  # the space has copied the keys
-        twin._state = State._make(array.copy() for array in bare)._replace(keys=twin._space.array)
-        twin._free = list(self._free)
-        return twin
-
     # -- parts ------------------------------------------------------------------------------------
 
     def _quicker_anew(self, leaving: int) -> bool:
@@ -255,33 +191,9 @@ class Engine:
 
         The margin's size decides what a path costs against a build: measured, not derived.
         """
-        active, margin = int(self._state.tally[ACTIVE]), int(self._state.tally[MARGINS])
+        margin = int(self._state.tally[MARGINS])
+        active = margin + int(self._state.tally[ERRORS])
         return leaving >= max(BULK_ACTIVE, active // max(margin, 1), margin // 64)
-
-    def _allocate(self, keys: Floats) -> Ints:
-        """Slots for new keys: freed ones first. They stay FREE until their row is admitted."""
-        n = len(keys)
-        reused = [self._free.pop() for _ in range(min(n, len(self._free)))]
-        top = int(self._state.tally[TOP])
-        fresh = n - len(reused)
-        if top + fresh > len(self._state.code):
-            self._state = state.grow_rows(self._state, self._space.ensure(top + fresh))
-        self._state.tally[TOP] += fresh
-        slots = np.array([*reused, *range(top, top + fresh)], np.int64)
-        self._state.keys[slots] = keys
-        return slots
-
-    def _with_room(self) -> State:
-        self._make_room()
-        return self._state
-
-    def _make_room(self) -> None:
-        s = self._state
-        if s.tally[ACTIVE] + 2 >= len(s.b):
-            s = state.grow_active(s)
-        if s.tally[MARGINS] + 3 >= len(s.margin):
-            s = state.grow_margin(s)
-        self._state = s
 
     def _run(self, operation: Operation, slots: Ints, progress: Progress | None) -> None:
         """Carry out an operation on slots, in chunks, so that it can report and be interrupted."""
@@ -322,10 +234,7 @@ class Engine:
             )
         else:
             b[:] = 1.0
-        clear_active(s)
-        placed = 0
-        while (placed := place_rows(self._state, slots, b, placed)) < n:
-            self._make_room()
+        self._place(slots, b)
         self._state.value[TOTAL] = total
         balance(self._state)
         while (outcome := proceed(self._state)) != DONE:
@@ -333,10 +242,3 @@ class Engine:
         self._space.let_go()
         if progress is not None:
             progress(n, n)
-
-    def _clear(self) -> None:
-        counts = self._state.tally[EVENTS : LOOKS + 1].copy()
-        self._space = RowSpace(self.dimension, self._space.folder)
-        self._state = state.new_state(self.contract, self._space.array)
-        self._state.tally[EVENTS : LOOKS + 1] = counts
-        self._free = []

@@ -21,7 +21,7 @@ from .compile import inner
 from .factor import dot
 from .regions import find_region, set_paces
 from .sets import kernel_to
-from .state import ACTIVE, LOOKS, MARGINS, MU, REGIONS, RESERVE, TOP, TOTAL
+from .state import ACTIVE, LOOKS, MARGINS, MU, REGIONS, RESERVE, TOP, TOTAL, WATCH
 
 
 @njit(cache=True)
@@ -44,6 +44,8 @@ def choose_paces(s, length, pace, dmu):  # type: ignore[no-untyped-def]
     The centre's own pace holds everywhere and costs nothing. The regions get their own where
     computing them takes less than the looks that it would ask for.
     """
+    if s.tally[WATCH]:
+        return False
     most = pace + abs(dmu)
     due = False
     for r in range(s.tally[REGIONS]):
@@ -87,6 +89,15 @@ def first_reserve(s, reach):  # type: ignore[no-untyped-def]
     """
     best = -1
     least = reach
+    if s.tally[WATCH]:
+        for i in range(s.tally[ACTIVE]):
+            slack = s.h[i] - s.value[MU]
+            if slack > least or s.code[s.slot[i]] != RESERVE:
+                continue
+            if best < 0 or slack < least or s.slot[i] < best:
+                best = int(s.slot[i])
+                least = slack
+        return best, least
     due = False
     for r in range(s.tally[REGIONS]):
         due = due or s.next_due[r] - s.odometer[r] <= reach

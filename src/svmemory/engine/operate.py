@@ -15,6 +15,7 @@ from .settle import highest_error, refresh, settle
 from .state import (
     DIRECTION,
     IDLE,
+    LOOKS,
     MASS,
     MU,
     PHASE,
@@ -24,6 +25,7 @@ from .state import (
     TOTAL,
     WALKING,
     WARMING,
+    WATCH,
 )
 from .walk import DONE, GROW, walk
 from .warmup import all_to_error
@@ -74,10 +76,15 @@ def enter(s, slot):  # type: ignore[no-untyped-def]
         sets.admit_moving(s, slot, spare)
         top_of_errors(s)
     else:
-        s.code[slot] = RESERVE
-        if slack_of(s, slot) >= 0.0:
-            note_due(s, slot)
-            return
+        if s.tally[WATCH]:
+            s.tally[LOOKS] += 1
+            if sets.watch(s, slot) >= 0.0:
+                return
+        else:
+            s.code[slot] = RESERVE
+            if slack_of(s, slot) >= 0.0:
+                note_due(s, slot)
+                return
         sets.admit_moving(s, slot, 0.0)
     s.tally[DIRECTION] = 1
     s.tally[PHASE] = WALKING
@@ -89,6 +96,8 @@ def leave(s, slot):  # type: ignore[no-untyped-def]
     n = s.tally[ROWS] - 1
     warm = n <= s.value[MASS]
     if s.code[slot] == RESERVE:
+        if s.tally[WATCH]:
+            sets.deactivate(s, s.place[slot], RESERVE)
         sets.wipe(s, slot)
     else:
         sets.start_moving(s, s.place[slot])

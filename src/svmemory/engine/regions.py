@@ -86,5 +86,6 @@ def find_region(s, slot):  # type: ignore[no-untyped-def]
     active = s.tally[ACTIVE]
     bound_kernel(s.near, active, s.centres[:, n], gamma, s.ball[n])
     s.odometer[n] = 0.0
+    s.pace[n] = s.pace[0]  # it may have come up in the middle of a step
     s.tally[REGIONS] = n + 1
     return n

@@ -7,7 +7,7 @@ from numba import njit
 
 from . import sets
 from .compile import inner
-from .look import note_due, slack_of
+from .look import first_reserve, note_due, slack_of
 from .settle import highest_error, refresh
 from .state import (
     ACTIVE,
@@ -20,6 +20,7 @@ from .state import (
     MU,
     RESERVE,
     TOP,
+    WATCH,
 )
 
 
@@ -28,6 +29,8 @@ def clear_active(s):  # type: ignore[no-untyped-def]
     """Every held row to reserve, unlooked at; no active row is left."""
     for p in range(s.tally[ACTIVE]):
         s.slot[p] = -1
+        s.near[:, p] = 0.0
+        s.P[:, p] = 0.0
         s.order[p] = -1
         s.owner[p] = -1
         s.b[p] = 0.0
@@ -62,6 +65,8 @@ def place_rows(s, slots, b, start):  # type: ignore[no-untyped-def]
         elif b[i] > 0.0:
             p = sets.reserve_to_margin(s, slots[i])
             s.b[p] = b[i]
+        elif s.tally[WATCH]:
+            sets.activate(s, slots[i], RESERVE)
     return len(b)
 
 
@@ -79,8 +84,10 @@ def balance(s):  # type: ignore[no-untyped-def]
 
 @inner
 def look_at_all(s):  # type: ignore[no-untyped-def]
-    """Look at every reserve row; returns the smallest slack."""
+    """Look at every reserve row; returns the smallest slack. Heights must be up to date."""
     least = np.inf
+    if s.tally[WATCH]:
+        return first_reserve(s, np.inf)[1]
     s.next_due[:] = np.inf
     for slot in range(s.tally[TOP]):
         if s.code[slot] == RESERVE:

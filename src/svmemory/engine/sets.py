@@ -28,6 +28,7 @@ from .state import (
     RESERVE,
     RIDGE,
     ROWS,
+    WATCH,
 )
 
 _UNIT = 4503599627370496.0  # 2**52
@@ -72,7 +73,8 @@ def activate(s, slot, code):  # type: ignore[no-untyped-def]
     s.db[p] = 0.0
     for j in range(s.keys.shape[1]):
         s.near[j, p] = s.keys[slot, j]
-    bound_kernel(s.centres, s.tally[REGIONS], s.keys[slot], s.value[GAMMA], s.ball[:, p])
+    if not s.tally[WATCH]:
+        bound_kernel(s.centres, s.tally[REGIONS], s.keys[slot], s.value[GAMMA], s.ball[:, p])
     high = np.int64(0)
     low = np.int64(0)
     for i in range(p):
@@ -89,6 +91,17 @@ def activate(s, slot, code):  # type: ignore[no-untyped-def]
     mover = s.tally[MOVER]
     if mover >= 0 and mover != p and s.owner[mover] >= 0:
         s.P[s.owner[mover], p] = s.column[mover]
+    return p
+
+
+@inner
+def position(s, slot, code):  # type: ignore[no-untyped-def]
+    """The row's position, a new one if it has none, with its kernel column in ``s.column``."""
+    p = np.int64(s.place[slot])
+    if p < 0:
+        return activate(s, slot, code)
+    kernel_to(s, slot)
+    s.code[slot] = code
     return p
 
 
@@ -219,10 +232,15 @@ def deactivate(s, p, code):  # type: ignore[no-untyped-def]
 
 @inner
 def margin_to_reserve(s, p):  # type: ignore[no-untyped-def]
-    """A margin row reaches zero and stops being active; it is due for a look at once."""
+    """A margin row reaches zero and stops being active; if not watched, it is due at once."""
     slot = s.slot[p]
     leave_margin(s, p)
     give_back_kernel_row(s, p)
+    if s.tally[WATCH]:
+        s.b[p] = 0.0
+        s.db[p] = 0.0
+        s.code[slot] = RESERVE
+        return
     deactivate(s, p, RESERVE)
     s.due[slot] = -np.inf
     s.next_due[s.region[slot]] = -np.inf
@@ -231,7 +249,7 @@ def margin_to_reserve(s, p):  # type: ignore[no-untyped-def]
 @inner
 def reserve_to_margin(s, slot):  # type: ignore[no-untyped-def]
     """A reserve row joins the margin at zero mass; returns its active position."""
-    p = activate(s, slot, MARGIN)
+    p = position(s, slot, MARGIN)
     take_kernel_row(s, p)
     join_margin(s, p)
     return p
@@ -259,7 +277,7 @@ def cross(s, slot):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def start_error(s, slot):  # type: ignore[no-untyped-def]
     """A row becomes an error row at once (warm-up, where every row is at the cap)."""
-    p = activate(s, slot, ERROR)
+    p = position(s, slot, ERROR)
     s.b[p] = 1.0
     count_errors(s, s.column, 1)
     s.tally[ERRORS] += 1
@@ -285,9 +303,9 @@ def start_moving(s, p):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def admit_moving(s, slot, mass):  # type: ignore[no-untyped-def]
     """A new row enters as the moving row with the given mass; returns its active position."""
-    p = activate(s, slot, MOVING)
+    p = position(s, slot, MOVING)
     s.b[p] = mass
-    s.h[p] = factor.dot(s.column, s.b, p + 1) + s.value[RIDGE] * mass
+    s.h[p] = factor.dot(s.column, s.b, s.tally[ACTIVE]) + s.value[RIDGE] * mass
     take_kernel_row(s, p)
     s.tally[MOVER] = p
     return p
@@ -322,6 +340,14 @@ def stop_gone(s):  # type: ignore[no-untyped-def]
     give_back_kernel_row(s, p)
     deactivate(s, p, FREE)
     wipe(s, slot)
+
+
+@inner
+def watch(s, slot):  # type: ignore[no-untyped-def]
+    """Give a reserve row a position, with its height; returns its slack."""
+    p = activate(s, slot, RESERVE)
+    s.h[p] = factor.dot(s.column, s.b, p)
+    return s.h[p] - s.value[MU]
 
 
 @njit(cache=True)

@@ -94,10 +94,16 @@ class EngineSource:
             change[slot] = change.get(slot, 0.0) - mass
         reach = sum(map(abs, change.values())) + abs(mu - s.value[MU]) + rounding(s)
         top = s.tally[TOP]
-        left = s.due[:top] - s.odometer[s.region[:top]]
-        others = np.flatnonzero((s.code[:top] == RESERVE) & (left <= reach))
-        active = s.slot[: s.tally[state.ACTIVE]]
-        return np.setdiff1d(np.concatenate([others, active]), np.concatenate([margin, error]))
+        if s.tally[state.WATCH]:
+            held = s.slot[: s.tally[state.ACTIVE]]
+            near = s.h[: len(held)] - s.value[MU] <= reach + rounding(s)
+            others = held[(s.code[held] == RESERVE) & near]
+        else:
+            left = s.due[:top] - s.odometer[s.region[:top]]
+            others = np.flatnonzero((s.code[:top] == RESERVE) & (left <= reach))
+        return np.setdiff1d(
+            np.concatenate([others, self._margin, self._error]), np.concatenate([margin, error])
+        )
 
     def everyone_else(self, margin: Ints, error: Ints) -> Ints:
         """All held slots in neither set."""

@@ -5,6 +5,8 @@ Three levels, each with its own capacity, grown by doubling:
 * rows: every held row has a *slot*; freed slots are wiped and used again.
 * active rows (margin, error, and the one row on the move): packed positions 0..A-1. Only they have
   kernel values, an exact sum of the kernel over error rows, and a current ``h = (K + ridge I) b``.
+  In a small memory reserve rows are *watched*: they have positions too (tally WATCH), and nobody
+  need look at them.
 * margin rows: an order 0..s-1 shared with the Cholesky factor; each owns a row of ``P``, its kernel
   column against the active rows. A moving row owns one too.
 
@@ -42,7 +44,8 @@ FREE, RESERVE, MARGIN, ERROR, MOVING = -1, 0, 1, 2, 3
     SEEN,
     REGIONS,
     COVERED,
-) = range(15)
+    WATCH,
+) = range(16)
 MOST_REGIONS = 512
 # Values of State.tally[PHASE]: what is under way
 IDLE, WALKING, WARMING, SETTLING = range(4)
@@ -93,7 +96,7 @@ def new_state(contract: Contract, keys: Floats) -> State:
     """State without rows, over an array (N, d) that will hold their keys."""
     rows, dimension = keys.shape
     active, margin = 32, 16
-    tally = np.zeros(15, np.int64)
+    tally = np.zeros(16, np.int64)
     tally[REGIONS] = 1  # region 0 is everywhere
     tally[MOVER] = -1
     value = np.zeros(7)
@@ -136,6 +139,16 @@ def new_state(contract: Contract, keys: Floats) -> State:
     )
 
 
+def without_active(s: State, contract: Contract) -> State:
+    """State with the same rows and none of them active, in arrays of the smallest size."""
+    bare = new_state(contract, s.keys)
+    bare.code[:] = np.where(s.code == FREE, FREE, RESERVE)
+    for entry in (ROWS, TOP, PHASE, EVENTS, ZERO_STEPS, CORRECTIONS, LOOKS):
+        bare.tally[entry] = s.tally[entry]
+    bare.value[:] = s.value
+    return bare
+
+
 def _longer(array: NDArray[Any], size: int, fill: float = 0) -> NDArray[Any]:
     """Copy with the last axis grown to ``size``."""
     grown = np.full((*array.shape[:-1], size), fill, array.dtype)
@@ -158,7 +171,7 @@ def grow_rows(s: State, keys: Floats) -> State:
 def grow_active(s: State) -> State:
     """State with half as many active positions again, and as many regions up to MOST_REGIONS."""
     n = len(s.b) + len(s.b) // 2
-    regions = min(n, MOST_REGIONS)
+    regions = len(s.odometer) if s.tally[WATCH] else min(n, MOST_REGIONS)
     ball = np.zeros((regions, n))
     ball[: s.ball.shape[0], : s.ball.shape[1]] = s.ball
     return s._replace(

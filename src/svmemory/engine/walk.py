@@ -39,6 +39,7 @@ from .state import (
     MU,
     PATIENCE,
     REGIONS,
+    RESERVE,
     RIDGE,
     SEEN,
     ZERO_STEPS,
@@ -123,6 +124,10 @@ def next_event(s, dmu, rate, pace, flat):  # type: ignore[no-untyped-def]
             slope = s.dh[i] - dmu
             if slope > flat:
                 t = max(mu - s.h[i], 0.0) / slope
+        elif code == RESERVE:
+            slope = s.dh[i] - dmu
+            if slope < -flat:
+                t = max(s.h[i] - mu, 0.0) / -slope
         if t < length - TIE or (t <= length + TIE and slot < winner and winner != s.slot[c]):
             length = min(t, length)
             winner = slot
