@@ -196,7 +196,9 @@ class RowTable:
         if self._values is not None:
             self._values.array[places] = 0.0
             self._values.let_go()
-        self._drop_subjects(self._groups.cut(places))
+        emptied = self._groups.cut(places)
+        if len(emptied):
+            self._drop_subjects(emptied)
 
     def reassign(self, names: Sequence[str], slots: Ints | Sequence[int]) -> None:
         """Give held rows other slots; they keep their places in the order of arrival."""

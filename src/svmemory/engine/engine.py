@@ -159,23 +159,23 @@ class Engine(Storage):
         If an error or an interrupt stops this while the engine is consistent, the rows that are
         already gone have code FREE.
         """
-        s = self._state
         if len(slots) == len(self):
             self._clear()
             if progress is not None:
                 progress(len(slots), len(slots))
             return
         try:
-            active = int(np.count_nonzero(s.code[slots] > RESERVE))
-            if self._quicker_anew(active) and len(self) - len(slots) > self.contract.mass:
-                s.tally[PHASE] = SETTLING
-                wipe_rows(s, slots)
+            if len(slots) >= BULK_ACTIVE and self._quicker_anew(slots):
+                self._state.tally[PHASE] = SETTLING
+                wipe_rows(self._state, slots)
                 self._build(progress)
             else:
                 self._run(remove_rows, slots, progress)
             self._choose_watch(len(self))
-        finally:
-            self._free.extend(slots[s.code[slots] == FREE].tolist())
+        except BaseException:
+            self._free.extend(slots[self.codes(slots) == FREE].tolist())
+            raise
+        self._free.extend(slots.tolist())
 
     def canonicalise(self) -> Canonical:
         """Put the state in canonical form and return it; ContractError at ridge 0."""
@@ -186,14 +186,15 @@ class Engine(Storage):
 
     # -- parts ------------------------------------------------------------------------------------
 
-    def _quicker_anew(self, leaving: int) -> bool:
-        """Whether so many active rows leave sooner by a rebuild of the rest than by their paths.
+    def _quicker_anew(self, slots: Ints) -> bool:
+        """Whether these rows leave sooner by a rebuild of the rest than by their paths.
 
         The margin's size decides what a path costs against a build: measured, not derived.
         """
-        margin = int(self._state.tally[MARGINS])
-        active = margin + int(self._state.tally[ERRORS])
-        return leaving >= max(BULK_ACTIVE, active // max(margin, 1), margin // 64)
+        leaving = np.count_nonzero(self.codes(slots) > RESERVE)
+        margin, error = self._state.tally[[MARGINS, ERRORS]].tolist()
+        least = max(BULK_ACTIVE, (margin + error) // max(margin, 1), margin // 64)
+        return bool(leaving >= least) and len(self) - len(slots) > self.contract.mass
 
     def _run(self, operation: Operation, slots: Ints, progress: Progress | None) -> None:
         """Carry out an operation on slots, in chunks, so that it can report and be interrupted."""
