@@ -41,3 +41,29 @@ class FileFormatError(SVMemoryError, ValueError):
 
 class ConvergenceError(SVMemoryError, RuntimeError):
     """A solver could not reach the optimum it must reach; the memory is unchanged."""
+
+
+class EvidenceError(SVMemoryError, ValueError):
+    """A certificate, a log, a key or a state that is no evidence, and why.
+
+    Attributes
+    ----------
+    layer : str
+        What failed: "encoding", "signature", "key", "chain", "digest" or "optimality".
+    """
+
+    def __init__(self, message: str, layer: str) -> None:
+        super().__init__(message, layer)
+        self.layer = layer
+
+
+class StoreError(SVMemoryError, RuntimeError):
+    """A store cannot be opened, read or written; what it holds is what it was."""
+
+
+class ErasedIdError(InputError):
+    """An id was erased from this store; ``readmit=True`` lets it in again."""
+
+
+class PreviewError(InputError):
+    """What would be deleted is no longer what a preview showed."""

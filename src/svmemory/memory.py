@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from copy import deepcopy
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,18 +14,16 @@ from . import file
 from .centre import prunable
 from .contract import Contract
 from .digest import digest
-from .errors import (
-    EmptyMemoryError,
-    FileFormatError,
-    InputError,
-    SVMemoryError,
-)
+from .errors import EmptyMemoryError, FileFormatError, InputError, SVMemoryError
 from .exactness import RunningCertificate
 from .holding import Holding, Progress
 from .inputs import Label, as_matrix, as_points, as_subjects, as_values, listed
 from .proofs import Provable
 from .reads import kernel_sums, readout
 from .results import ForgetResult, PruneResult
+
+if TYPE_CHECKING:
+    from .certificate.signer import Signer
 
 Floats = NDArray[np.float64]
 Folder = str | os.PathLike[str]
@@ -160,6 +158,7 @@ class SupportVectorMemory(Provable):
         missing: Literal["error", "ignore"] = "error",
         digests: bool = False,
         progress: Progress | None = None,
+        certificate: Signer | None = None,
     ) -> ForgetResult:
         """Delete rows: afterwards the memory is the one that never saw them.
 
@@ -174,6 +173,8 @@ class SupportVectorMemory(Provable):
             Report the digests before and after; each costs a canonical form.
         progress : callable, optional
             Called as ``progress(done, n)`` from time to time.
+        certificate : Signer, optional
+            Issue a certificate, docs/audit.md; the memory is unchanged if that fails.
 
         Raises
         ------
@@ -182,6 +183,10 @@ class SupportVectorMemory(Provable):
         """
         if missing not in ("error", "ignore"):
             raise InputError(f"missing must be 'error' or 'ignore', got {missing!r}")
+        if certificate is not None:
+            from .certificate import deletion
+
+            return deletion.forget(self, certificate, ids, subject, missing, digests, progress)
         table = self._held.table
         held, slots = table.select(ids, subject, strict=missing == "error")
         before = self.digest() if digests else None
@@ -203,7 +208,12 @@ class SupportVectorMemory(Provable):
             digest_after=self.digest() if digests else None,
         )
 
-    def prune(self, keep_slack_below: float = 0.0, digests: bool = False) -> PruneResult:
+    def prune(
+        self,
+        keep_slack_below: float = 0.0,
+        digests: bool = False,
+        certificate: Signer | None = None,
+    ) -> PruneResult:
         """Remove reserve rows, which carry no weight: every score and readout stays as it is.
 
         The sets are those of the canonical form (at ridge 0: of the present state). The memory then
@@ -214,9 +224,13 @@ class SupportVectorMemory(Provable):
         ----------
         keep_slack_below : float
             Keep reserve rows with less slack ``g`` than this, in gate-score units, >= 0.
-        digests : bool
-            Report the digests before and after.
+        digests, certificate
+            As in :meth:`forget`.
         """
+        if certificate is not None:
+            from .certificate import deletion
+
+            return deletion.prune(self, certificate, keep_slack_below, digests)
         if self.contract.ridge > 0:
             self.canonicalise()
         before = self.digest() if digests else None

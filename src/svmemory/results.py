@@ -38,6 +38,8 @@ class ForgetResult:
         Work done, as in :class:`svmemory.engine.Stats`; ``refits`` is 0 unless a path was given up.
     digest_before, digest_after : str or None
         Only on request.
+    certificate, opening : bytes or None
+        With a signer, where rows were removed: see docs/audit.md. The opening names the rows.
     """
 
     removed: list[str]
@@ -48,6 +50,8 @@ class ForgetResult:
     refits: int
     digest_before: str | None
     digest_after: str | None
+    certificate: bytes | None = None
+    opening: bytes | None = None
 
 
 @dataclass(frozen=True)
@@ -62,12 +66,16 @@ class PruneResult:
         Smallest gate-score slack of a pruned row, rounded down; infinite if there was none.
     digest_before, digest_after : str or None
         Only on request.
+    certificate, opening : bytes or None
+        With a signer, where rows were removed: see docs/audit.md. The opening names the rows.
     """
 
     removed: list[str]
     slack: float
     digest_before: str | None
     digest_after: str | None
+    certificate: bytes | None = None
+    opening: bytes | None = None
 
 
 @dataclass(frozen=True)

@@ -115,10 +115,12 @@ class HeldView:
                 sets[code].append(name)
         return Partition(sets[MARGIN], sets[ERROR], sets[RESERVE])
 
-    def _sets_of(self, names: list[str], slots: Ints) -> dict[str, str]:
-        """Set of each named row."""
+    def _sets_of(self, names: list[str], slots: Ints | None = None) -> dict[str, str]:
+        """Set of each named row; ``slots`` where they are known already."""
         if self._held.engine is None:
             return {}
+        if slots is None:
+            slots = self._held.table.in_order(names)
         codes = self._held.engine.codes(slots).tolist()
         return {name: SET_NAMES[code] for name, code in zip(names, codes, strict=True)}
 

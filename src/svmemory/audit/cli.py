@@ -1,4 +1,4 @@
-"""Commands ``svmemory audit deletion``, ``sequence`` and ``drain``.
+"""Commands ``svmemory audit deletion``, ``sequence``, ``drain`` and ``membership``.
 
 Results go to standard output (tables, or one JSON document), everything else to standard error.
 Exit codes: 0 all checks held, 1 a check failed, 2 bad input. Where the data of the icu regime are
@@ -26,6 +26,7 @@ from rich.progress import (
 from ..errors import InputError, SVMemoryError
 from .deletion import run_deletion
 from .drain import run_drain
+from .membership import LEAST_DRAWS, run_membership
 from .outcome import Report
 from .regimes import REGIMES, Regime
 from .report import document, render, render_not_run
@@ -125,6 +126,27 @@ def drain(
         return run_drain(one, sequences, rows, ridge, seed, data, jobs, progress)
 
     _audit("drain", regime, run, ridge, seed, data, as_json)
+
+
+@app.command()
+def membership(
+    regime: RegimeOption = RegimeChoice.gaussian,
+    draws: Annotated[
+        int, typer.Option(min=LEAST_DRAWS, help="Pairs of memories; half of them are the test.")
+    ] = 64,
+    rows: Annotated[int, typer.Option(min=4, help="Rows of each memory.")] = 32,
+    ridge: Annotated[float, typer.Option(min=0.0, help="Ridge; not 0.")] = 1e-8,
+    seed: SeedOption = 0,
+    data: DataOption = None,
+    jobs: JobsOption = 1,
+    as_json: JsonOption = False,
+) -> None:
+    """Try to tell forgotten records from records never seen, by scores and readouts."""
+
+    def run(one: Regime, progress: ProgressCall) -> Report:
+        return run_membership(one, draws, rows, ridge, seed, data, jobs, progress)
+
+    _audit("membership", regime, run, ridge, seed, data, as_json)
 
 
 def _audit(

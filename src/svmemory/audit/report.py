@@ -12,6 +12,8 @@ from rich.text import Text
 
 from .compare import Spread
 from .deletion import FIGURES, DeletionReport
+from .lira import Rate
+from .membership import MembershipReport
 from .outcome import Report
 from .walk import WalkReport
 
@@ -83,6 +85,8 @@ def render(report: Report) -> RenderableType:
         tables = _deletion_tables(report)
     elif isinstance(report, WalkReport):
         tables = _walk_tables(report)
+    elif isinstance(report, MembershipReport):
+        tables = _membership_tables(report)
     else:
         raise TypeError(f"no table for {type(report).__name__}")
     lines = [Text(f"  {problem}") for problem in report.problems[:5]]
@@ -158,6 +162,32 @@ def _walk_tables(report: WalkReport) -> list[Table]:
         ("digests equal", _share(report.digests_equal, report.operations), ""),
     ]
     return [_counts(report, counts), _deviations(report, ["fast score"])]
+
+
+def _membership_tables(report: MembershipReport) -> list[Table]:
+    counts = Table(title=_title(report), title_justify="left", box=box.SIMPLE)
+    counts.add_column("count")
+    counts.add_column("here", justify="right")
+    for label, here in (
+        ("draws completed", f"{report.completed}/{report.draws}"),
+        ("digests equal", _share(report.digests_equal, report.forgotten)),
+        ("outputs identical", _share(report.identical, report.forgotten)),
+        ("fast path's score, worst deviation", _spread(report.fast_score)[2]),
+        ("members tested in each case, and others", str(report.tests)),
+    ):
+        counts.add_row(label, here)
+    found = Table(box=box.SIMPLE)
+    for column in ("record", "by its", "AUC", "TPR at 1 % FPR", "TPR at 0.1 % FPR"):
+        found.add_column(column)
+    for one in report.attacks:
+        rates = (one.found.auc, one.found.at_1_percent, one.found.at_01_percent)
+        found.add_row(one.case, one.outputs, *map(_rate, rates))
+    return [counts, found]
+
+
+def _rate(rate: Rate) -> str:
+    low, high = (f"{bound:.3f}".removeprefix("0") for bound in (rate.low, rate.high))
+    return f"{rate.value:.3f} {low}-{high}"
 
 
 def _share(count: int | None, total: int) -> str:

@@ -8,14 +8,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NoReturn
 
-DONE, CHECK_FAILED, BAD_INPUT, INTERRUPTED, NO_READER = 0, 1, 2, 130, 141
+DONE, CHECK_FAILED, BAD_INPUT, PENDING, INTERRUPTED, NO_READER = 0, 1, 2, 3, 130, 141
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit.
 
-    Exit codes: 0 done; 1 a check failed; 2 bad input (one line on stderr says what); 130 Ctrl-C;
-    141 whoever read the output through a pipe is gone.
+    Exit codes: 0 done; 1 a check failed; 2 bad input (one line on stderr says what); 3 not
+    everything done (a certificate not checked in full, nothing held in a store, a purge pending);
+    130 Ctrl-C; 141 whoever read the output through a pipe is gone.
 
     Parameters
     ----------

@@ -8,19 +8,34 @@ from typing import Annotated
 import typer
 
 from ..errors import InputError
+from ..memory import SupportVectorMemory
 from ..tables import read_table
-from .files import check_free, check_not_input, open_memory, write_memory
+from .files import OpenedMemory, check_free, check_not_input, open_memory, write_memory
 from .options import ForceFlag, JsonFlag, QuietFlag
 from .output import print_facts, print_json, progress_bar
 from .plan import DEFAULT_RIDGE, Columns, choose_scaler, plan_like, plan_new
 from .summary import facts, summary
+from .target import StoreTarget, as_opened, target_of
+
+EncryptFlag = Annotated[
+    bool,
+    typer.Option("--encrypt", help="In a store: encrypt rows, with a key per subject in --vault."),
+]
 
 
 def build(
+    context: typer.Context,
     table: Annotated[Path, typer.Argument(metavar="TABLE", help="A .csv or .parquet file.")],
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="The memory file to write.")
-    ],
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="The memory file to write (not with --store).",
+            show_default=False,
+        ),
+    ] = None,
     key: Annotated[
         list[str] | None,
         typer.Option(
@@ -105,6 +120,16 @@ def build(
             show_default=False,
         ),
     ] = None,
+    time_column: Annotated[
+        str | None,
+        typer.Option(
+            "--time",
+            metavar="COL",
+            help="In a store: column of times (ISO 8601), for expire.",
+            show_default=False,
+        ),
+    ] = None,
+    encrypt: EncryptFlag = False,
     force: ForceFlag = False,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
@@ -113,8 +138,11 @@ def build(
 
     Ids and subjects are read as text; keys and values must be numbers.
     """
-    check_not_input(output, *(path for path in (table, scale_from, like) if path is not None))
-    check_free(output, force)
+    target = target_of(context)
+    _check_output(target, output, time_column is not None or encrypt)
+    if output is not None:
+        check_not_input(output, *(path for path in (table, scale_from, like) if path is not None))
+        check_free(output, force)
     records = read_table(table)
     options = (
         key,
@@ -145,9 +173,46 @@ def build(
         plan = plan_new(records, columns, scaler, nu, cap, gamma or "scale", floor)
     with progress_bar("adding rows", quiet or as_json) as progress:
         memory = plan.build(records, progress)
-    write_memory(memory, output)
-    document = summary(open_memory(output))  # as read back from the file
+    if target is None:
+        document = summary(_written(memory, output))
+    else:
+        times = None if time_column is None else records.ids(time_column)
+        document = summary(_stored(memory, target, time_column, times, encrypt))
     if as_json:
         print_json(document)
     else:
         print_facts(facts(document))
+
+
+def _check_output(target: StoreTarget | None, output: Path | None, store_only: bool) -> None:
+    """Raise ``InputError`` unless it is clear where the memory goes."""
+    if target is not None:
+        if output is not None:
+            raise InputError("give either --output or --store, not both")
+        target.need_name()
+    elif output is None:
+        raise InputError("give the file to write with --output, or a store")
+    elif store_only:
+        raise InputError("--time and --encrypt are for a memory in a store")
+
+
+def _written(memory: SupportVectorMemory, output: Path | None) -> OpenedMemory:
+    """The memory as read back from the file it was written to."""
+    if output is None:
+        raise InputError("give the file to write with --output")
+    write_memory(memory, output)
+    return open_memory(output)
+
+
+def _stored(
+    memory: SupportVectorMemory,
+    target: StoreTarget,
+    time_column: str | None,
+    times: list[str] | None,
+    encrypt: bool,
+) -> OpenedMemory:
+    """The memory as read back from the store it was put into."""
+    if time_column is not None:
+        memory.header["time_column"] = time_column
+    with target.store(create=True) as store:
+        return as_opened(store.put(target.need_name(), memory, times=times, encrypted=encrypt))

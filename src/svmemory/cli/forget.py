@@ -3,18 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from ..errors import InputError, UnknownIdError
 from ..memory import SupportVectorMemory
-from ..results import ForgetResult
+from ..preview import preview, require
+from ..results import ForgetResult, PruneResult
+from .certify import (
+    AuthoriserText,
+    CertificatePath,
+    CheckChoice,
+    CheckpointPath,
+    GroundText,
+    IssuerText,
+    LogPath,
+    OpeningPath,
+    ReceivedText,
+    RequestText,
+    SignerPath,
+    Wanted,
+)
 from .files import OpenedMemory, check_free, open_memory
-from .options import ForceFlag, JsonFlag, MemoryOutput, MemoryPath, QuietFlag
+from .options import (
+    ForceFlag,
+    JsonFlag,
+    MemoryOutput,
+    MemoryPath,
+    PreviewFlag,
+    QuietFlag,
+    TokenText,
+)
 from .output import note, print_facts, print_json, progress_bar
+from .show_preview import show_preview
 from .summary import SETS, count, digest_line, digest_of
 
+if TYPE_CHECKING:
+    from ..certificate.signer import Signer
+
+EVIDENCE = ("certificate", "opening", "log", "checkpoint")
 _LISTED = 10  # removed ids named on the terminal; --json has them all
 
 
@@ -39,6 +67,19 @@ def forget(
         typer.Option(help="What to do about a subject or an id that the memory does not hold."),
     ] = "error",
     force: ForceFlag = False,
+    preview_only: PreviewFlag = False,
+    token: TokenText = None,
+    certificate: CertificatePath = None,
+    signer: SignerPath = None,
+    issuer: IssuerText = None,
+    check: CheckChoice = "now",
+    opening: OpeningPath = None,
+    log: LogPath = None,
+    checkpoint: CheckpointPath = None,
+    request: RequestText = None,
+    received: ReceivedText = None,
+    ground: GroundText = None,
+    authoriser: AuthoriserText = None,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:
@@ -47,17 +88,44 @@ def forget(
         raise InputError("give either --subject or --id")
     if output is not None:
         check_free(output, force)
+    wanted = Wanted(
+        certificate,
+        signer,
+        issuer,
+        check,
+        opening,
+        log,
+        checkpoint,
+        request,
+        received,
+        ground,
+        authoriser,
+    )
+    wanted.check_options(memory, output, force)
     opened = open_memory(memory)
     held = opened.memory
     strict = missing == "error"
     rows = _rows_of(held, subject, strict) if subject else _held_ids(held, ids or [], strict)
-    if rows:
+    if preview_only:
+        show_preview(preview("forget", held, rows, []), as_json)
+        return
+    require(token, "forget", held, rows)
+
+    def run(signer: Signer | None) -> ForgetResult:
+        if not rows:  # all of them missing, which was to be ignored
+            digest = digest_of(held)
+            return ForgetResult([], {}, 0, 0, 0, 0, digest, digest)
         with progress_bar("forgetting rows", quiet or as_json) as progress:
-            result = held.forget(ids=rows, digests=held.contract.ridge > 0, progress=progress)
-    else:  # all of them missing, which was to be ignored
-        digest = digest_of(held)
-        result = ForgetResult([], {}, 0, 0, 0, 0, digest, digest)
-    path = opened.save(output, force)
+            return held.forget(
+                ids=rows,
+                digests=held.contract.ridge > 0,
+                progress=progress,
+                certificate=signer,
+            )
+
+    result, path = wanted.delete(
+        run, lambda: opened.save(output, force), output is None, quiet or as_json
+    )
     former = {name: [row for row in result.removed if result.former[row] == name] for name in SETS}
     _report(
         {
@@ -69,6 +137,7 @@ def forget(
             "digest_after": result.digest_after,
             "events": result.events,
             "refits": result.refits,
+            **_evidence(wanted, result),
         },
         "removed",
         ", ".join(f"{len(rows)} {name}" for name, rows in former.items() if rows),
@@ -96,6 +165,17 @@ def prune(
     ] = None,
     output: MemoryOutput = None,
     force: ForceFlag = False,
+    certificate: CertificatePath = None,
+    signer: SignerPath = None,
+    issuer: IssuerText = None,
+    check: CheckChoice = "now",
+    opening: OpeningPath = None,
+    log: LogPath = None,
+    checkpoint: CheckpointPath = None,
+    request: RequestText = None,
+    received: ReceivedText = None,
+    ground: GroundText = None,
+    authoriser: AuthoriserText = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Drop reserve rows: no readout and no score changes now.
@@ -107,11 +187,28 @@ def prune(
         check_free(output, force)
     if admissions is not None and keep_slack_below:
         raise InputError("give either --keep-slack-below or --admissions")
+    wanted = Wanted(
+        certificate,
+        signer,
+        issuer,
+        check,
+        opening,
+        log,
+        checkpoint,
+        request,
+        received,
+        ground,
+        authoriser,
+    )
+    wanted.check_options(memory, output, force)
     opened = open_memory(memory)
     held = opened.memory
     least = keep_slack_below if admissions is None else held.plan(admissions).threshold
-    result = held.prune(keep_slack_below=least, digests=held.contract.ridge > 0)
-    path = opened.save(output, force)
+
+    def run(signer: Signer | None) -> PruneResult:
+        return held.prune(least, digests=held.contract.ridge > 0, certificate=signer)
+
+    result, path = wanted.delete(run, lambda: opened.save(output, force), output is None, as_json)
     _report(
         {
             "memory": str(path),
@@ -121,6 +218,7 @@ def prune(
             "rows_left": len(held),
             "digest_before": result.digest_before,
             "digest_after": result.digest_after,
+            **_evidence(wanted, result),
         },
         "pruned",
         f"all reserve, slack at least {result.slack:.3g}" if result.removed else "",
@@ -154,6 +252,14 @@ def _held_ids(memory: SupportVectorMemory, specs: Sequence[str], strict: bool) -
     return [row for row in dict.fromkeys(rows) if row in memory]
 
 
+def _evidence(wanted: Wanted, result: ForgetResult | PruneResult) -> dict[str, str]:
+    """Files of evidence that were written."""
+    if result.certificate is None:
+        return {}
+    files = zip(EVIDENCE, (wanted.path, wanted.opening, wanted.log, wanted.checkpoint), strict=True)
+    return {name: str(path) for name, path in files if path is not None}
+
+
 def _several(unknown: Sequence[str]) -> str:
     more = f" (and {len(unknown) - 1} more)" if len(unknown) > 1 else ""
     return f"{unknown[0]!r}{more}; --missing ignore skips it"
@@ -173,6 +279,7 @@ def _report(document: dict[str, Any], verb: str, sets: str, as_json: bool) -> No
             "digest before": digest_line(document["digest_before"]),
             "digest after": digest_line(document["digest_after"]),
             "memory": document["memory"],
+            **{name: document[name] for name in EVIDENCE if name in document},
         }
     )
 

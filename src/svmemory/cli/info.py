@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -11,36 +12,51 @@ import typer
 from ..errors import InputError
 from ..memory import SupportVectorMemory
 from . import CHECK_FAILED
-from .files import open_memory
+from .files import OpenedMemory, open_memory
 from .options import JsonFlag, MemoryPath
 from .output import note, print_facts, print_json, print_records
 from .summary import SETS, count, facts, summary
 
+RowsFlag = Annotated[
+    bool, typer.Option("--rows", help="List the rows instead: id, subject, set and weight.")
+]
+PlanNumber = Annotated[
+    int | None,
+    typer.Option(
+        metavar="K",
+        help="Also count the rows that no K further admissions can make matter.",
+        show_default=False,
+    ),
+]
+VerifyDigest = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HEX",
+        help="Compare with this digest; exit 1 when they differ.",
+        show_default=False,
+    ),
+]
+
 
 def info(
     memory: MemoryPath,
-    rows: Annotated[
-        bool, typer.Option("--rows", help="List the rows instead: id, subject, set and weight.")
-    ] = False,
-    plan: Annotated[
-        int | None,
-        typer.Option(
-            metavar="K",
-            help="Also count the rows that no K further admissions can make matter.",
-            show_default=False,
-        ),
-    ] = None,
+    rows: RowsFlag = False,
+    plan: PlanNumber = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Show contract, size, sets, digest, KKT residual and scaling of a memory."""
-    opened = open_memory(memory)
+    show_info(open_memory(memory), rows, plan, as_json)
+
+
+def show_info(opened: OpenedMemory, rows: bool, plan: int | None, as_json: bool) -> None:
+    """Print what ``info`` prints of an opened memory."""
     document = summary(opened)
     if plan is not None:
         document["plan"] = _plan(opened.memory, plan)
     if rows and as_json:
         print_json({**document, "row_list": _records(_row_columns(opened.memory))})
     elif rows:
-        print_records(_row_columns(opened.memory), f"rows of {memory.name}")
+        print_records(_row_columns(opened.memory), f"rows of {opened.path.name}")
     elif as_json:
         print_json(document)
     else:
@@ -52,24 +68,24 @@ def info(
 
 def digest(
     memory: MemoryPath,
-    verify: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HEX",
-            help="Compare with this digest; exit 1 when they differ.",
-            show_default=False,
-        ),
-    ] = None,
+    verify: VerifyDigest = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Print the digest of a memory: equal digests mean equal memories, to the byte."""
+    show_digest(lambda: open_memory(memory), verify, as_json)
+
+
+def show_digest(opening: Callable[[], OpenedMemory], verify: str | None, as_json: bool) -> None:
+    """Print what ``digest`` prints, once ``verify`` is known to be a digest."""
     expected = None if verify is None else verify.strip().lower()
     if expected is not None and not re.fullmatch("[0-9a-f]{64}", expected):
         raise InputError(f"--verify takes 64 hexadecimal digits, got {verify!r}")
-    found = open_memory(memory).memory.digest()
+    opened = opening()
+    found = opened.memory.digest()
     matches = None if expected is None else found == expected
     if as_json:
-        print_json({"memory": str(memory), "digest": found, "expected": expected, "match": matches})
+        document = {"memory": str(opened.path), "digest": found}
+        print_json({**document, "expected": expected, "match": matches})
     else:
         typer.echo(found)
     if matches is False:

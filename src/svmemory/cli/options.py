@@ -54,3 +54,15 @@ IdColumn = Annotated[
         show_default=False,
     ),
 ]
+PreviewFlag = Annotated[
+    bool,
+    typer.Option("--preview", help="Show what would go, and a token for it; delete nothing."),
+]
+TokenText = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TOKEN",
+        help="Delete exactly what a preview showed, or nothing.",
+        show_default=False,
+    ),
+]

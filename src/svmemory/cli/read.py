@@ -32,9 +32,24 @@ def read(
     quiet: QuietFlag = False,
 ) -> None:
     """Read values at the keys of a table: means of the held values, weighted by gate and kernel."""
-    opened, records = open_memory(memory), _queries(table, output, memory)
+    opened = open_memory(memory)
+    show_readouts(opened, memory, table, output, key, id_column, as_json, quiet)
+
+
+def show_readouts(
+    opened: OpenedMemory,
+    memory: Path | None,
+    table: Path,
+    output: Path | None,
+    key: Sequence[str] | None,
+    id_column: str | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """What ``read`` does with an opened memory; ``memory`` is its file, if it has one."""
+    records = _queries(table, output, memory)
     if len(opened.memory) and not opened.memory.value_dimension:
-        raise EmptyMemoryError(f"{memory.name} holds no values to read: build it with --value")
+        raise EmptyMemoryError(f"{opened.path.name} holds no values to read: build it with --value")
     names, points = _points(opened, records, key, id_column)
     values = opened.memory.read(points)
     columns = opened.columns("value")
@@ -54,7 +69,22 @@ def score(
     quiet: QuietFlag = False,
 ) -> None:
     """Score the keys of a table: gate score, and decision (above 0 inside, below 0 outside)."""
-    opened, records = open_memory(memory), _queries(table, output, memory)
+    opened = open_memory(memory)
+    show_scores(opened, memory, table, output, key, id_column, as_json, quiet)
+
+
+def show_scores(
+    opened: OpenedMemory,
+    memory: Path | None,
+    table: Path,
+    output: Path | None,
+    key: Sequence[str] | None,
+    id_column: str | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """What ``score`` does with an opened memory; ``memory`` is its file, if it has one."""
+    records = _queries(table, output, memory)
     names, points = _points(opened, records, key, id_column)
     gate = opened.memory.score(points)
     # The boundary lies at gate score 1 + ridge - 2 rho, not at 0.
@@ -65,8 +95,8 @@ def score(
     _deliver(result, "scores", opened, table, output, as_json, quiet)
 
 
-def _queries(table: Path, output: Path | None, memory: Path) -> Table:
-    check_not_input(output, memory, table)
+def _queries(table: Path, output: Path | None, memory: Path | None) -> Table:
+    check_not_input(output, table, *([] if memory is None else [memory]))
     if output is not None and output.suffix.lower() not in (".csv", ".json", ".parquet"):
         raise InputError(f"{output.name}: write the result to .csv, .json or .parquet")
     return read_table(table)

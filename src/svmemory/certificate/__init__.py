@@ -1,0 +1,1 @@
+"""Evidence of a deletion: signed certificates, their log, and a verifier that trusts nobody."""

@@ -1,0 +1,141 @@
+"""Keys of encrypted rows, apart from the rows: destroying one makes every backup of a row noise.
+
+A vault is a database of its own, best on another disk and never in the same backup. It holds one
+random 256-bit key per subject, and one per row without a subject. Rows are sealed with AES-GCM and
+bound to their place, so that no sealed row passes for another.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from sqlalchemy import Column, LargeBinary, MetaData, Table, delete, inspect, select
+
+from ..errors import StoreError
+from . import sqlite
+from .database import Database, Target
+
+metadata = MetaData()
+
+keys = Table(
+    "svm_keys",
+    metadata,
+    Column("name", LargeBinary, primary_key=True),
+    Column("secret", LargeBinary, nullable=False),
+)
+
+_BATCH = 500
+_NONCE = 12
+
+
+class Vault:
+    """Keys by name.
+
+    Parameters
+    ----------
+    target : str, path or Engine
+        As for a store, but another database.
+    create : bool
+        Whether an SQLite file may be made.
+    """
+
+    def __init__(self, target: Target, create: bool = True) -> None:
+        self.database = Database(target, create)
+        if isinstance(self.database.server, sqlite.SQLite):
+            sqlite.make_private(self.database.server.path)
+        with self.database.writing() as connection:
+            self.database.server.lock_all(connection)
+            if not inspect(connection).has_table(keys.name):
+                metadata.create_all(connection)
+
+    def close(self) -> None:
+        """Close its connections."""
+        self.database.close()
+
+    def new(self, count: int) -> dict[bytes, bytes]:
+        """Fresh keys by their random names, on disk before this returns."""
+        made = {os.urandom(16): os.urandom(32) for _ in range(count)}
+        if made:
+            with self.database.writing() as connection:
+                connection.execute(
+                    keys.insert(), [{"name": n, "secret": s} for n, s in made.items()]
+                )
+        return made
+
+    def secrets(self, names: Iterable[bytes]) -> dict[bytes, bytes]:
+        """The keys that still exist among ``names``."""
+        found: dict[bytes, bytes] = {}
+        with self.database.reading() as connection:
+            for batch in batches(names):
+                query = select(keys).where(keys.c.name.in_(batch))
+                found.update({bytes(n): bytes(s) for n, s in connection.execute(query)})
+        return found
+
+    def destroy(self, names: Sequence[bytes]) -> int:
+        """Delete keys; returns how many there were."""
+        gone = 0
+        with self.database.writing() as connection:
+            for batch in batches(names):
+                gone += connection.execute(delete(keys).where(keys.c.name.in_(batch))).rowcount
+        return gone
+
+    def purge(self) -> str | None:
+        """Take what deleted keys left out of the vault's files; why it could not be, or None."""
+        return self.database.purge()
+
+
+def batches(items: Iterable[bytes], size: int = _BATCH) -> Iterator[list[bytes]]:
+    """Lists of at most ``size`` items: databases limit the number of parameters."""
+    source = iter(items)
+    while batch := list(islice(source, size)):
+        yield batch
+
+
+def seal(secret: bytes, place: bytes, parts: Sequence[bytes | None]) -> bytes:
+    """Nonce and ciphertext of some byte strings; ``place`` must be the same to open them."""
+    nonce = os.urandom(_NONCE)
+    plain = b"".join(
+        struct.pack("<q", -1) if part is None else struct.pack("<q", len(part)) + part
+        for part in parts
+    )
+    return nonce + AESGCM(secret).encrypt(nonce, plain, place)
+
+
+def unseal(
+    secrets: Mapping[bytes, bytes], name: bytes, place: bytes, data: bytes
+) -> list[bytes | None]:
+    """What :func:`seal` closed.
+
+    Raises
+    ------
+    StoreError
+        If the key was destroyed, or the row was changed or moved.
+    """
+    if name not in secrets:
+        raise StoreError("its key was destroyed when the row was forgotten, so it cannot be read")
+    try:
+        plain = AESGCM(secrets[name]).decrypt(data[:_NONCE], data[_NONCE:], place)
+    except (InvalidTag, ValueError):
+        raise StoreError("an encrypted row was changed or moved; the store is damaged") from None
+    parts: list[bytes | None] = []
+    at = 0
+    while at < len(plain):
+        (length,) = struct.unpack_from("<q", plain, at)
+        at += 8
+        parts.append(None if length < 0 else plain[at : at + length])
+        at += max(0, length)
+    return parts
+
+
+def same_file(one: Database, other: Database) -> bool:
+    """Whether two databases are one."""
+    a, b = one.server, other.server
+    if isinstance(a, sqlite.SQLite) and isinstance(b, sqlite.SQLite):
+        return Path(a.path).resolve() == Path(b.path).resolve()
+    return one.engine.url == other.engine.url
