@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from numba import njit
 
-from . import sets
+from . import moving, sets
 from .compile import inner
 from .look import note_due, slack_of
 from .settle import highest_error, refresh, settle
@@ -73,7 +73,7 @@ def enter(s, slot):  # type: ignore[no-untyped-def]
         return
     spare = s.value[TOTAL] - before  # what the last step of warm-up leaves for the newcomer
     if spare > 0.0:
-        sets.admit_moving(s, slot, spare)
+        moving.admit_moving(s, slot, spare)
         top_of_errors(s)
     else:
         if s.tally[WATCH]:
@@ -85,7 +85,7 @@ def enter(s, slot):  # type: ignore[no-untyped-def]
             if slack_of(s, slot) >= 0.0:
                 note_due(s, slot)
                 return
-        sets.admit_moving(s, slot, 0.0)
+        moving.admit_moving(s, slot, 0.0)
     s.tally[DIRECTION] = 1
     s.tally[PHASE] = WALKING
 
@@ -100,9 +100,9 @@ def leave(s, slot):  # type: ignore[no-untyped-def]
             sets.deactivate(s, s.place[slot], RESERVE)
         sets.wipe(s, slot)
     else:
-        sets.start_moving(s, s.place[slot])
+        moving.start_moving(s, s.place[slot])
         if warm:
-            sets.stop_gone(s)
+            moving.stop_gone(s)
         else:
             s.tally[DIRECTION] = -1
             s.tally[PHASE] = WALKING

@@ -27,7 +27,8 @@ from .look import (
     rounding,
     slack_of,
 )
-from .sets import cross, has_room, stop_gone, stop_in_error, stop_in_margin
+from .moving import stop_gone, stop_in_error, stop_in_margin
+from .sets import cross, has_room
 from .state import (
     ACTIVE,
     DIRECTION,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numba import njit
 
-from . import sets
+from . import moving, sets
 from .compile import inner
 from .look import advance
 from .state import ACTIVE, DIRECTION, MARGIN, MARGINS, MOVER, RESERVE, TOP
@@ -27,7 +27,7 @@ def all_to_error(s):  # type: ignore[no-untyped-def]
 def leave_path(s):  # type: ignore[no-untyped-def]
     """Give the walk up: the mover stays where it is, or goes at once; settling does the rest."""
     if s.tally[DIRECTION] > 0:
-        sets.stop_in_margin(s)
+        moving.stop_in_margin(s)
     else:
         drive_out(s)
 
@@ -49,7 +49,7 @@ def drive_out(s):  # type: ignore[no-untyped-def]
                 break
     s.b[c] = 0.0
     advance(s, 4.0)  # at most one row's mass went from here to there: 2 in the 1-norm
-    sets.stop_gone(s)
+    moving.stop_gone(s)
 
 
 @njit(cache=True)
