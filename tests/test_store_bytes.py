@@ -79,6 +79,11 @@ def test_nothing_is_left_in_sqlite_files(driver: str, tmp_path: Path) -> None:
     assert len(memory) == ROWS - GONE
     memory.forget(ids=IDS[GONE:])
     assert found(tmp_path, traces(range(ROWS))) == 0
+    engine.dispose()
+    assert found(tmp_path, traces(range(ROWS))) == 0
+
+    store = Store(engine)
+    memory = store.open("m")
     memory.add(KEYS[rest], ids=IDS[GONE:], readmit=True)
     assert found(tmp_path, stored(live)) >= len(live)
     assert store.drop("m").purged == "done"
