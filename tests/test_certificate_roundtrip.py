@@ -22,7 +22,7 @@ from svmemory import (
     SupportVectorMemory,
     UnknownIdError,
 )
-from svmemory.certificate import fresh, verify_state
+from svmemory.certificate import fresh, logfile, verify_state
 from svmemory.certificate.commitments import ROW, Opening, commitment
 from svmemory.certificate.keys import SecretKey
 from svmemory.certificate.log import Log
@@ -327,6 +327,47 @@ def test_a_log_that_cannot_be_used_stops_the_deletion(tmp_path: Path) -> None:
     assert bad.read_bytes() == b"not a log"
 
 
+def test_a_log_file_that_cannot_be_written_undoes_the_deletion(tmp_path: Path, monkeypatch) -> None:
+    """The file is written last, when everything else has been done."""
+    memory, path, signer = memory_of(), tmp_path / "log", signer_of(log=tmp_path / "log")
+    memory.forget(ids="row-0001", certificate=signer)
+    digest, ids, before = memory.digest(), memory.ids, path.read_bytes()
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(logfile.file, "write", full)
+    with pytest.raises(OSError, match="No space"):
+        memory.forget(ids="row-0003", certificate=signer)
+    assert (memory.digest(), memory.ids, path.read_bytes()) == (digest, ids, before)
+    monkeypatch.undo()
+    assert memory.forget(ids="row-0003", certificate=signer).removed == ["row-0003"]
+    assert memory.exactness().proved
+
+
+def test_anothers_log_stops_the_deletion(tmp_path: Path) -> None:
+    memory, path = memory_of(), tmp_path / "log"
+    owner = signer_of(log=path)
+    memory.forget(ids="row-0001", certificate=owner)
+    before = path.read_bytes()
+    stranger = signer_of(log=path)
+    with pytest.raises(EvidenceError, match="belongs to another key"):
+        memory.forget(ids="row-0003", certificate=stranger)
+    assert "row-0003" in memory
+    assert path.read_bytes() == before
+    assert memory.forget(ids="row-0003", certificate=owner).certificate is not None
+
+
+def test_names_of_the_world_are_plain_text() -> None:
+    """Persian with a joiner, Japanese with a wide space, Arabic, accents: none is refused."""
+    persian, japanese = "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", "\u5c71\u3000\u592a"
+    for name in (persian, japanese, "\u0645\u0633\u062a", "Zoë Ångström"):
+        certificate = memory_of(6).forget(ids="row-0001", certificate=signer_of(issuer=name))
+        assert certificate.certificate is not None
+        identity = statement_of(certificate.certificate)["predicate"]["identity"]
+        assert identity["issuer"] == name
+
+
 def test_a_log_in_a_file_keeps_its_name_and_grows(tmp_path: Path) -> None:
     memory, path = memory_of(), tmp_path / "log"
     signer = signer_of(log=path, origin="clinic deletions")
@@ -412,6 +453,13 @@ def test_unusable_signers_and_contracts() -> None:
         ({"check": "never"}, "check"),
         ({"valid_days": 0}, "valid_days"),
         ({"sinks": (Sink("x", "gone", "y"),)}, "unknown state"),
+        ({"sinks": (Sink("backups", "reached", "y"),)}, "can only be not reached or not ours"),
+        ({"issuer": "Clinic\u202egro"}, r"issuer holds the control character U\+202E"),
+        ({"request": Request(id="R\n17")}, r"request holds the control character U\+000A"),
+        ({"request": Request(ground="\x9b2J")}, r"ground holds the control character U\+009B"),
+        ({"request": Request(authoriser="a\u2067")}, r"authoriser holds .* U\+2067"),
+        ({"request": Request(id="")}, "request is empty"),
+        ({"request": Request(ground=" ")}, "ground is empty"),
     ):
         with pytest.raises(InputError, match=message):
             signer_of(**options)

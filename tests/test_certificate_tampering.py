@@ -30,6 +30,7 @@ from svmemory.certificate.log import CERTIFICATE_TYPE, Log
 from svmemory.certificate.optimality import judge, optimality_document, weighted_sums
 from svmemory.certificate.signer import Signer
 from svmemory.certificate.state import StateRecord
+from svmemory.certificate.statement import LIMITS
 from svmemory.certificate.verify import Evidence, Verification, verify
 
 
@@ -341,9 +342,17 @@ def test_numbers_that_no_memory_holds(case: Case, name: str, number: float) -> N
         (("predicate", "optimality", "gap"), "inf", "C99 hex"),
         (("predicate", "identity", "time"), "2026-13-01T00:00:00Z", "UTC"),
         (("predicate", "identity", "issuer"), "", "not empty"),
+        (("predicate", "identity", "issuer"), "a\u202eb", "U+202E"),
+        (("predicate", "request", "id"), "a\x1b[2J", "U+001B"),
+        (("predicate", "request", "ground"), "a\u2066b", "U+2066"),
+        (("predicate", "request", "authoriser"), "a\nb", "U+000A"),
         (("predicate", "identity", "id"), "x" * 81, "longer"),
         (("predicate", "contract"), None, "object"),
         (("predicate", "limits"), {}, "list"),
+        (("predicate", "limits"), [], "not the limits"),
+        (("predicate", "limits"), list(LIMITS[:-1]), "not the limits"),
+        (("predicate", "limits"), [*LIMITS[:-1], "It proves everything."], "not the limits"),
+        (("predicate", "scope"), [], "live state, memory files, log, backups, upstream"),
     ],
     ids=lambda value: str(value)[:50],
 )
@@ -363,6 +372,127 @@ def test_a_statement_that_cannot_be_true(
     assert found.conclusion == "unverified"
     reasons = [one.reason for one in found.checks if one.verdict == "fail"]
     assert any(message in reason for reason in reasons), reasons
+
+
+def resigned(case: Case, *changes: tuple[tuple[Any, ...], Any]) -> Verification:
+    """What is found of the certificate alone, changed and signed again by the trusted key."""
+    statement = statement_of(case.evidence.certificate)
+    for path, value in changes:
+        statement = changed(statement, path, lambda _, value=value: value)
+    certificate = seal(CERTIFICATE_TYPE, statement, case.signer.key)
+    return verify(Evidence(certificate), [case.signer.key.public], now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("sink", "state", "message"),
+    [
+        ("backups", "reached", "'backups', which can only be not reached or not ours"),
+        ("upstream", "reached", "'upstream', which can only be not reached or not ours"),
+        ("live state", "not reached", "'live state', which can only be reached"),
+        ("Backups ", "reached", "which is written 'backups'"),
+    ],
+)
+def test_a_scope_that_no_deletion_has(case: Case, sink: str, state: str, message: str) -> None:
+    scope = statement_of(case.evidence.certificate)["predicate"]["scope"]
+    claim = {"sink": sink, "state": state, "note": "x"}
+    known = [one["sink"] for one in scope]
+    if sink in known:
+        scope[known.index(sink)] = claim
+    else:
+        scope.append(claim)
+    found = resigned(case, (("predicate", "scope"), scope))
+    assert failures(found) == {"encoding"}
+    assert message in found.checks[2].reason
+
+
+def test_each_sink_is_named_and_only_once(case: Case) -> None:
+    scope = statement_of(case.evidence.certificate)["predicate"]["scope"]
+    for place, one in enumerate(scope):
+        found = resigned(case, (("predicate", "scope"), scope[:place] + scope[place + 1 :]))
+        assert found.checks[2].reason.endswith(f"deletion reached: {one['sink']}")
+        found = resigned(case, (("predicate", "scope"), [*scope, one]))
+        assert "names a sink twice" in found.checks[2].reason
+    mirror = {"sink": "mirror", "state": "reached", "note": "replicates"}
+    found = resigned(case, (("predicate", "scope"), [*scope, mirror]))
+    assert not failures(found)  # the control: a place of the issuer's own is the issuer's word
+
+
+REQUEST, IDENTITY = ("predicate", "request"), ("predicate", "identity")
+VALIDITY = ("predicate", "validity")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ([((*IDENTITY, "time"), "2026-03-01T12:05:01Z")], "certified 2026-03-01T12:05:01Z: that"),
+        (
+            [
+                ((*REQUEST, "completed"), "2026-05-01T00:00:00Z"),
+                ((*IDENTITY, "time"), "2026-05-01T00:00:00Z"),
+            ],
+            "request completed 2026-05-01T00:00:00Z, certified 2026-05-01T00:00:00Z: that is in",
+        ),
+        ([((*IDENTITY, "time"), "2030-01-01T00:00:00Z")], "outside its own validity"),
+        ([((*VALIDITY, "notBefore"), "2026-03-01T12:00:01Z")], "outside its own validity"),
+        ([((*REQUEST, "completed"), "2026-03-01T11:59:59Z")], "in this order"),
+        ([((*REQUEST, "completed"), "2026-03-01T12:00:01Z")], "in this order"),
+        ([((*REQUEST, "received"), "2026-03-01T12:00:01Z")], "in this order"),
+        ([((*VALIDITY, "notAfter"), "2026-02-01T00:00:00Z")], "before it begins"),
+        (
+            [
+                (
+                    ("predicate", "validation"),
+                    {"by": "x", "role": "y", "time": "2026-03-01T12:05:01Z", "note": "z"},
+                )
+            ],
+            "accepted after it was signed",
+        ),
+    ],
+)
+def test_times_that_cannot_be_true(
+    case: Case, changes: list[tuple[tuple[Any, ...], Any]], message: str
+) -> None:
+    found = resigned(case, *changes)
+    assert found.conclusion == "unverified"
+    assert failures(found) == {"time"}
+    assert message in next(one.reason for one in found.checks if one.verdict == "fail")
+
+
+@pytest.mark.parametrize("field", [(*VALIDITY, "notAfter"), (*IDENTITY, "time")])
+def test_the_end_of_the_calendar(case: Case, field: tuple[str, ...]) -> None:
+    found = resigned(case, (field, "9999-12-31T23:59:59Z"))
+    assert (failures(found) == {"time"}) == (field[-1] == "time")
+
+
+def test_clocks_may_differ_by_five_minutes(case: Case) -> None:
+    found = resigned(case, ((*IDENTITY, "time"), "2026-03-01T12:05:00Z"))
+    assert verdicts(found)["times"] == "pass"
+    assert failures(found) == set()
+
+
+def test_a_figure_is_called_equal_only_if_it_is(case: Case) -> None:
+    """Sums in another order may differ in the last place, and that is said."""
+    path = ("predicate", "optimality", "gap")
+    honest = statement_of(case.evidence.certificate)
+    assert case.evidence.memory is not None
+    rows = file.from_bytes(case.evidence.memory).rows
+    assert rows is not None
+    contract = file.from_bytes(case.evidence.memory).contract
+    equal = optimality_document(judge(rows, contract, weighted_sums(rows, contract)))
+    for figures, reason in (
+        (equal, "computed again and equal"),
+        (
+            equal | {"gap": (float.fromhex(equal["gap"]) + 1e-13).hex()},
+            "computed again and within the tolerance of 1.5e-11",
+        ),
+    ):
+        statement = changed(honest, path[:-1], lambda _, figures=figures: figures)
+        certificate = seal(CERTIFICATE_TYPE, statement, case.signer.key)
+        evidence = Evidence(certificate, case.evidence.memory)
+        found = verify(evidence, [case.signer.key.public], now=NOW)
+        assert verdicts(found)["figures of optimality"] == "pass"
+        said = next(one.reason for one in found.checks if one.name == "figures of optimality")
+        assert said.startswith(reason)
 
 
 def test_layers_are_looked_at_in_the_order_of_trust(case: Case) -> None:

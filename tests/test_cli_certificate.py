@@ -147,7 +147,78 @@ def test_nothing_removed_writes_no_certificate(run: Run) -> None:
     assert ran.code == 0
     assert "nothing to certify" in ran.err
     assert not Path("c.json").exists()
-    assert not Log.from_bytes(Path("log").read_bytes() or Log().to_bytes()).entries
+    assert not Path("log").exists()
+    refused(run("forget", "m.svm", "--subject", "zz", *SIGNED, "--log", "log"), "zz")
+    refused(run("forget", "m.svm", "--subject", "s2", *SIGNED, "--log", "no/log"), "no/log")
+    assert sorted(path.name for path in Path().iterdir()) == [
+        "m.svm",
+        "officer",
+        "officer.pub",
+        "p.csv",
+    ]
+
+
+def test_the_public_half_does_not_sign(run: Run) -> None:
+    public = ["--certificate", "c.json", "--signer"]
+    ran = run("forget", "m.svm", "--subject", "s2", *public, "officer.pub")
+    refused(ran, "is the public half of a key")
+    assert "give the secret key, officer" in ran.err
+    assert "chmod" not in ran.err
+    Path("officer.pub").rename("auditor.pem")
+    os.chmod("auditor.pem", 0o600)
+    refused(run("forget", "m.svm", "--subject", "s2", *public, "auditor.pem"), "public half")
+
+
+@pytest.mark.parametrize("option", ["issuer", "request", "ground", "authoriser"])
+def test_texts_that_are_empty_or_would_rewrite_a_terminal(run: Run, option: str) -> None:
+    before = Path("m.svm").read_bytes()
+    for text, message in (
+        ("", f"the {option} is empty"),
+        ("  ", f"the {option} is empty"),
+        ("evil\x1b[2J\rverified", "control character U+001B"),
+        ("ward \u202e7102", "control character U+202E"),
+    ):
+        ran = run("forget", "m.svm", "--subject", "s2", *SIGNED, f"--{option}", text)
+        refused(ran, message)
+    assert Path("m.svm").read_bytes() == before
+
+
+def test_anothers_log_and_a_broken_log_are_refused_before_anything_is_deleted(run: Run) -> None:
+    forget = ["forget", "m.svm", "--certificate", "c.json", "--force", "--log", "log"]
+    assert run(*forget, "--subject", "s1", "--signer", "officer").code == 0
+    assert run(*forget, "--subject", "s2", "--signer", "officer").code == 0
+    Path("c.json").unlink()
+    assert run("keys", "new", "stranger").code == 0
+    before, log = Path("m.svm").read_bytes(), Path("log").read_bytes()
+    owner = run("keys", "show", "officer.pub", "--json").document["fingerprint"]
+    ran = run(*forget, "--subject", "s3", "--signer", "stranger")
+    refused(ran, "log: this log belongs to another key")
+    assert owner in ran.err
+    first, *lines = log.splitlines(True)
+    Path("log").write_bytes(b"".join([first, *lines[2:]]))
+    refused(run(*forget, "--subject", "s3", "--signer", "officer"), "number 0 is missing")
+    assert Path("m.svm").read_bytes() == before
+    assert not Path("c.json").exists()
+    Path("log").write_bytes(log)  # the control, and the way out
+    assert run(*forget, "--subject", "s3", "--signer", "officer").code == 0
+    forget[-1] = "strangers.log"
+    assert run(*forget, "--subject", "s4", "--signer", "stranger").code == 0
+
+
+def test_evidence_that_a_kill_leaves_can_be_recognised(run: Run, monkeypatch: Any) -> None:
+    seen: list[str] = []
+
+    def killed(*_: object) -> None:
+        seen.extend(sorted(path.name for path in Path().glob(".*")))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(files.SupportVectorMemory, "save", killed)
+    run("forget", "m.svm", "--subject", "s2", *SIGNED, "--opening", "c.open")
+    assert [name.rsplit(".", 2)[0] for name in seen] == [
+        ".svmemory-evidence.c.json",
+        ".svmemory-evidence.c.open",
+    ]
+    assert not [*Path().glob(".svmemory*")]  # an interrupt still cleans up
 
 
 def test_a_memory_that_cannot_be_saved_leaves_no_evidence(run: Run, monkeypatch: Any) -> None:
@@ -182,8 +253,26 @@ def test_a_log_that_cannot_be_written_is_told(run: Run, monkeypatch: Any) -> Non
     assert json.loads(Path("c.json").read_bytes())["payloadType"].startswith("application/")
 
 
-def test_a_terminal_is_not_rewritten_by_a_certificate(run: Run) -> None:
-    run("forget", "m.svm", "--subject", "s2", *SIGNED, "--issuer", "evil\x1b[2J\rverified")
-    shown = run("verify", "c.json", "--trust", "officer.pub", "--memory", "m.svm").out
-    assert "\x1b" not in shown
-    assert "\r" not in shown
+def test_a_terminal_is_not_rewritten_by_what_is_shown(run: Run) -> None:
+    """Ids are data and may hold anything; they are shown escaped."""
+    evil = "e\x1b[2J\u202e\x9bv"
+    memory = SupportVectorMemory.load("m.svm")
+    memory.add(memory.keys[:1] + 0.5, [[1.0]], ids=[evil])
+    memory.save("m.svm")
+    ran = run("forget", "m.svm", "--id", evil, *SIGNED, "--opening", "c.open", "--json")
+    assert ran.code == 0
+    files = ["--memory", "m.svm", "--opening", "c.open"]
+    shown = run("verify", "c.json", "--trust", "officer.pub", *files).out
+    assert r"removed: e\u001b[2J\u202e\u009bv" in shown
+    assert not {"\x1b", "\u202e", "\x9b"} & set(shown)
+
+
+def test_scope_and_limits_are_shown(run: Run) -> None:
+    run("forget", "m.svm", "--subject", "s2", *SIGNED, "-o", "n.svm")
+    shown = run("verify", "c.json", "--trust", "officer.pub", "--memory", "n.svm").out.splitlines()
+    assert "  reached:     live state, log" in shown
+    assert "  not reached: memory files" in shown
+    assert "  not ours:    backups, upstream" in shown
+    limits = [line.removeprefix("  limit:       ") for line in shown if "  limit:" in line]
+    assert limits == statement_of(Path("c.json").read_bytes())["predicate"]["limits"]
+    assert len(limits) == 6

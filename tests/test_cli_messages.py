@@ -50,6 +50,17 @@ def test_nothing_to_forget_is_no_error_when_missing_is_ignored(
     assert Path("n.svm").read_bytes() == before
 
 
+def test_what_is_missing_is_named_when_it_is_ignored(memory: Path, run: Run) -> None:
+    some = ["--id", "000,nope", "--missing", "ignore"]
+    shown = run("forget", "m.svm", *some, "--preview", "--json").document
+    assert shown["missing"] == ["nope"]
+    document = run("forget", "m.svm", *some, "-o", "n.svm", "--json").document
+    assert (document["removed"], document["missing"]) == (["000"], ["nope"])
+    assert "not held       nope\n" in run("forget", "m.svm", *some).out
+    people = ["--subject", "s1", "--subject", "bob", "--missing", "ignore", "--json"]
+    assert run("forget", "m.svm", *people).document["missing"] == ["bob"]
+
+
 def test_advice_is_in_the_words_of_the_command_line(memory: Path, run: Run) -> None:
     for request in (["--id", "99,98,000"], ["--subject", "bob"]):
         ran = run("forget", "m.svm", *request)

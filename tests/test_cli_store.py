@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +58,13 @@ def test_add_and_forget(run: Run) -> None:
     )
     assert both.document["removed"] == [f"{i:03d}" for i in range(24, 30)]
     assert both.document["missing"] == ["nobody"]
-    assert run("forget", "m.svm", "--subject", "s8", "--subject", "s9").code == 0
-    refused(run(*STORE, "add", "more.csv"), "was erased from memory 'vitals'")
+    gone = ["--subject", "s7", "--subject", "s8", "--subject", "s9"]
+    assert run("forget", "m.svm", *gone).code == 0
+    refused(run(*STORE, "add", "more.csv"), "was erased from memory 'vitals'; --readmit lets it in")
+    some = run(*STORE, "forget", "--subject", "s7", "--subject", "nobody").out.splitlines()
+    assert [line.split() for line in some if line.startswith("not held")] == [
+        ["not", "held", "nobody"]
+    ]
     assert run(*STORE, "forget", "--id", "033, 034,035").code == 0
     assert run(*STORE, "digest").out == run("digest", "m.svm").out
     assert run(*STORE, "add", "more.csv", "--readmit").code == 0
@@ -122,8 +128,87 @@ def test_encryption(run: Run) -> None:
     assert run(*store, "digest").out == run("digest", "m.svm").out
     ran = run(*store, "forget", "--subject", "s3", "--json")
     assert ran.document["shredded"].startswith("1 key destroyed")
-    refused(run("--store", "s.db", "--name", "secret", "info"), "open the store with vault=")
-    refused(run(*STORE[:2], "--name", "x", "put", "m.svm", "--encrypt"), "needs a vault")
+    refused(run("--store", "s.db", "--name", "secret", "info"), "give its vault with --vault URL")
+    refused(run(*STORE[:2], "--name", "x", "put", "m.svm", "--encrypt"), "needs --vault URL")
+
+
+def test_a_vault_that_is_missing_or_another(run: Run) -> None:
+    new = ["--store", "new.db", "--name", "m"]
+    refused(run(*new, "build", "p.csv", *COLUMNS, *RANGES, "--encrypt"), "--encrypt needs --vault")
+    refused(run(*new, "--vault", "s.db", "put", "m.svm", "--encrypt"), "a store, not a vault")
+    assert not Path("new.db").exists()
+    store = ["--store", "s.db", "--vault", "keys.db", "--name", "secret"]
+    assert run(*store, "put", "m.svm", "--encrypt").code == 0
+    assert run("--store", "t.db", "--vault", "t-keys.db", "--name", "m", "put", "m.svm").code == 0
+    refused(run(*store[:2], "--vault", "t-keys.db", *store[4:], "info"), "is another vault")
+    refused(run(*store[:2], "--vault", "no.db", *store[4:], "info"), "no.db: no such vault")
+    dropped = run(*store, "drop", "--yes", "--json")
+    assert dropped.document["shredded"].startswith("10 keys destroyed")
+    gone = run(*store, "receipts")
+    refused(gone, "'secret' was dropped from this store; `receipts --dropped` and `log --dropped`")
+    kept = run(*store, "receipts", "--dropped", "--json").document["receipts"]
+    assert [line["kind"] for line in kept] == ["dropped", "shredded"]
+    assert run(*store, "log", "--dropped", "-o", "gone.log").code == 0
+    assert run(*store, "put", "m.svm", "--encrypt").code == 0
+    unshredded = run(*store[:2], *store[4:], "drop", "--yes")
+    assert unshredded.code == 3
+    assert "keys are not destroyed: give its vault with --vault URL" in unshredded.out
+
+
+def test_a_purge_that_is_pending_is_exit_code_3(run: Run, monkeypatch: Any) -> None:
+    monkeypatch.setattr("svmemory.store.sqlite.WAIT", 0.1)
+    waits = "a reader holds up the purge; waiting for it, at most 0.1 s\n"
+    reader = sqlite3.connect("s.db", isolation_level=None)
+    for command in (
+        ["forget", "--subject", "s3"],
+        ["evict", "--budget", "25"],
+        ["prune"],
+        ["expire", "--before", "9999-01-01"],
+    ):
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM svm_rows").fetchone()
+        ran = run(*STORE, *command)
+        assert (ran.code, ran.err.count(waits) > 0) == (3, True), command
+        assert "pending: another connection is in a transaction" in ran.out
+        assert run(*STORE, "purge").code == 3
+        reader.execute("ROLLBACK")
+        assert run(*STORE, "purge").code == 0
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM svm_rows").fetchone()
+    ran = run(*STORE, "drop", "--yes", "--json")
+    assert (ran.code, ran.err, ran.document["purged"][:7]) == (3, "", "pending")
+    reader.close()
+
+
+def test_nothing_to_do_is_one_sentence_and_exit_code_3(run: Run) -> None:
+    for command, sentence in (
+        (["expire", "--before", "2000-01-01"], "no row is old enough to expire"),
+        (["evict", "--budget", "99"], "the memory is within the budget, so no row was evicted"),
+        (["prune", "--keep-slack-below", "9"], "there is no reserve row to prune"),
+    ):
+        ran = run(*STORE, *command)
+        assert ran.code == 3
+        assert f"nothing held: {sentence}\n" in ran.out
+        assert "digest" not in ran.out
+
+
+def test_commands_on_files_say_that_they_take_no_store(run: Run) -> None:
+    for command in (["verify", "c.json"], ["scan", "."], ["demo"], ["keys", "new", "k"]):
+        refused(run(*STORE, *command), f"{command[0]} does not take a store: leave out --store")
+
+
+def test_times_are_checked_by_cell(run: Run) -> None:
+    lines = Path("p.csv").read_text().splitlines()[:3]
+    store = ["--store", "s.db", "--name", "vitals", "add", "late.csv", "--time", "day"]
+    Path("late.csv").write_text(
+        f"{lines[0]},day\n{lines[1].replace('000', '900')},2026-01-01\n"
+        f"{lines[2].replace('001', '901')},2026-01-01\n"
+    )
+    assert run(*store).code == 0  # two rows of one day
+    Path("late.csv").write_text(f"{lines[0]},day\n{lines[1].replace('000', '902')},2026-13-01\n")
+    refused(run(*store), "late.csv: row 2 (id '902'), column 'day': it must be a time such as")
+    Path("late.csv").write_text(f"{lines[0]},day\n{lines[1].replace('000', '902')},\n")
+    refused(run(*store), "late.csv: row 2 (id '902'), column 'day': empty; a time is needed")
 
 
 def test_a_certificate_from_a_store(run: Run) -> None:
@@ -145,6 +230,12 @@ def test_a_certificate_from_a_store(run: Run) -> None:
     nothing = run(*STORE, "forget", "--subject", "s4", "--certificate", "e.json", "--signer", "key")
     assert nothing.code == 3
     assert not Path("e.json").exists()
+    assert "certificate  none was written: nothing was deleted" in nothing.out
+    nothing = run(
+        *STORE, "prune", "--keep-slack-below", "9", "--certificate", "e.json", "--signer", "key",
+        "--json",
+    )  # fmt: skip
+    assert nothing.document["certificate"] is None
     refused(run(*STORE, "forget", "--subject", "s5", "--signer", "key"), "need --certificate OUT")
     refused(
         run(*STORE, "forget", "--subject", "s5", "--certificate", "no/c.json", "--signer", "key"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 from pathlib import Path
@@ -234,8 +235,6 @@ def test_a_log_survives_its_file(log: Log) -> None:
 
 
 def encode_again(line: bytes) -> bytes:
-    import json
-
     return encode(json.loads(line))
 
 
@@ -411,9 +410,84 @@ def test_a_block_that_raises_leaves_the_file_alone(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="in the middle"):
         fail_in_the_middle(path)
     assert not path.exists()
-    with open_log(path):
-        pass
-    assert path.read_bytes() == FIRST_LINE + b"\n"
+    path.write_bytes(FIRST_LINE + b"\n")
     with pytest.raises(RuntimeError, match="in the middle"):
         fail_in_the_middle(path)
     assert len(read_log(path)) == 0
+
+
+def test_a_log_to_which_nothing_is_added_is_not_begun_and_not_written(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    with open_log(path):
+        pass
+    assert os.listdir(tmp_path) == []
+    append_to_file(path, entry(KEY, Link(0, None)), KEY, ORIGIN, TIME)
+    before = path.stat()
+    with open_log(path, KEY.public) as log:
+        assert len(log) == 1
+    assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+# --- whose log it is ---------------------------------------------------------------------------
+
+
+def broken(how: str) -> tuple[bytes, str]:
+    """A log of four that somebody has broken, and how the refusal names that."""
+    first, *lines = grown(KEY, 4).to_bytes().splitlines(True)
+    pairs = [b"".join(lines[i : i + 2]) for i in range(0, 8, 2)]  # an entry and its checkpoint
+    kept = {
+        "dropped": (pairs[1:], "entry 0 has number 1: number 0 is missing"),
+        "dropped inside": ([pairs[0], *pairs[2:]], "entry 1 has number 2: number 1 is missing"),
+        "swapped": ([pairs[1], pairs[0], *pairs[2:]], "entry 0 has number 1, and number 0 comes"),
+        "repeated": ([*pairs, pairs[0]], "entry 4 has number 0, which comes before"),
+        "without checkpoints": (lines[::2], "no checkpoint says how many"),
+        "without its end": ([*lines[:-4], *lines[-3::2]], "signs 4 entries and the log has 2"),
+        "cut in a line": ([*pairs[:-1], pairs[-1][:-9]], "cut in the middle of a line"),
+        "no log": ([b"\n"], "line 2 of the log"),
+    }[how]
+    return first + b"".join(kept[0]), kept[1]
+
+
+BROKEN = (
+    "dropped", "dropped inside", "swapped", "repeated", "without checkpoints", "without its end",
+    "cut in a line", "no log",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("how", BROKEN)
+def test_nothing_is_appended_to_a_broken_log(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "log"
+    data, why = broken(how)
+    path.write_bytes(data)
+    with pytest.raises(EvidenceError, match=why) as caught:
+        append_to_file(path, entry(KEY, Link(4, None)), KEY, ORIGIN, TIME)
+    assert str(caught.value).startswith(str(path))
+    assert "give another log" in str(caught.value)
+    assert path.read_bytes() == data
+
+
+@pytest.mark.parametrize("what", ["entry 0", "checkpoint 4"])
+def test_a_log_belongs_to_the_key_that_signed_its_entries(tmp_path: Path, what: str) -> None:
+    """Also where only the last line is of another key."""
+    path, other = tmp_path / "log", SecretKey.generate()
+    log = grown(other, 4)
+    if what != "entry 0":
+        log = grown(KEY, 4)
+        log.checkpoint(other, ORIGIN, minute(9))
+    path.write_bytes(log.to_bytes())
+    with pytest.raises(EvidenceError, match=f"another key: its {what} is signed by") as caught:
+        append_to_file(path, entry(KEY, log.head()), KEY, ORIGIN, minute(10))
+    assert caught.value.layer == "key"
+    for said in (other.public.fingerprint, KEY.public.fingerprint, "give another log"):
+        assert said in str(caught.value)
+    assert path.read_bytes() == log.to_bytes()
+
+
+def test_an_entry_that_only_names_the_signers_key_is_not_the_signers(tmp_path: Path) -> None:
+    path, log = tmp_path / "log", grown(KEY, 3)
+    forged = json.loads(log.entries[2])
+    forged["signatures"][0]["sig"] = json.loads(log.entries[1])["signatures"][0]["sig"]
+    path.write_bytes(Log([*log.lines[:4], encode(forged), log.lines[5]]).to_bytes())
+    with pytest.raises(EvidenceError, match="entry 2: the signature does not verify") as caught:
+        append_to_file(path, entry(KEY, read_log(path).head()), KEY, ORIGIN, minute(9))
+    assert caught.value.layer == "signature"

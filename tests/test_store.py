@@ -22,7 +22,7 @@ from svmemory.errors import (
     PreviewError,
     StoreError,
 )
-from svmemory.store import Store, schema
+from svmemory.store import Store, migrations, schema
 
 Opener = Callable[[], Store]
 
@@ -109,6 +109,10 @@ def test_names(opener: Opener) -> None:
         store.open("c")
     with pytest.raises(InputError, match="name of row 0 is empty"):
         store.create("", CONTRACT)
+    for name in ("-m", " m", "m ", "a\nb", "\x1b[2J", "a\u202eb"):
+        with pytest.raises(InputError, match="must not have blanks at its ends, control"):
+            store.create(name, CONTRACT)
+    assert store.names == ["a", "b"]
 
 
 def test_a_whole_memory_goes_in_at_once(opener: Opener) -> None:
@@ -350,7 +354,7 @@ def test_drop(opener: Opener) -> None:
 def test_a_newer_store_is_refused(opener: Opener) -> None:
     store = opener()
     set_version(store, schema.VERSION + 1)
-    with pytest.raises(StoreError, match="knows versions up to 1: upgrade svmemory"):
+    with pytest.raises(StoreError, match="knows versions up to 2: upgrade svmemory"):
         opener()
 
 
@@ -365,22 +369,49 @@ def test_an_older_store_is_migrated_or_left_alone(
 ) -> None:
     store = opener()
     store.create("m", CONTRACT).add(**people(range(9)))
-    monkeypatch.setattr(schema, "VERSION", 2)
+    monkeypatch.setattr(schema, "VERSION", 3)
 
     def step(connection: object) -> None:
-        connection.execute(text("UPDATE svm_memories SET name = 'migrated'"))  # type: ignore[attr-defined]
+        connection.execute(text("INSERT INTO svm_store VALUES ('stepped', 1)"))  # type: ignore[attr-defined]
+
+    def stepped() -> bool:
+        with store.database.reading() as connection:
+            query = text("SELECT count(*) FROM svm_store WHERE name = 'stepped'")
+            return bool(connection.scalar(query))
 
     def broken(connection: object) -> None:
         step(connection)
         raise StoreError("this migration fails")
 
-    monkeypatch.setattr(schema, "MIGRATIONS", {1: broken})
+    monkeypatch.setattr(migrations, "MIGRATIONS", {2: broken})
     with pytest.raises(StoreError, match="this migration fails"):
         opener()
-    assert store.names == ["m"]
-    monkeypatch.setattr(schema, "MIGRATIONS", {1: step})
-    assert opener().names == ["migrated"]
-    assert opener().open("migrated").digest() == never_saw(range(9))
+    assert not stepped()
+    monkeypatch.setattr(migrations, "MIGRATIONS", {2: step})
+    assert opener().open("m").digest() == never_saw(range(9))
+    assert stepped()
+
+
+def test_a_store_of_version_1_is_brought_up_to_date(opener: Opener) -> None:
+    store = opener()
+    memory = store.create("m", CONTRACT)
+    memory.add(**people(range(12)))
+    memory.forget(subject="person-000")
+    store.create("empty", CONTRACT)
+    store.create("gone", CONTRACT)
+    store.drop("gone")
+    with store.database.writing() as connection:
+        for column in ("held", "erased", "vault", "digest"):
+            connection.execute(text(f"ALTER TABLE svm_memories DROP COLUMN {column}"))
+    set_version(store, 1)
+    store.close()
+    memory = opener().open("m")
+    assert memory.digest() == never_saw(range(3, 12))
+    with pytest.raises(ErasedIdError, match="row-0001"):
+        memory.add(**people(range(1, 2)))
+    memory.add(**people(range(12, 20)))
+    assert opener().open("m").digest() == never_saw(range(3, 20))
+    assert len(opener().open("empty")) == 0
 
 
 def set_version(store: Store, version: int) -> None:
@@ -401,8 +432,10 @@ def set_version(store: Store, version: int) -> None:
         ("UPDATE svm_rows SET key = value WHERE row = 3", "differ in width"),
         ("UPDATE svm_rows SET subject = id WHERE row = 3", "not those that were written"),
         ("UPDATE svm_rows SET time = 5 WHERE row = 3", "not those that were written"),
-        ("UPDATE svm_memories SET gamma = '0x0p+0'", "gamma must be > 0"),
-        ("UPDATE svm_memories SET kernel = 'other'", "kernel 'other'"),
+        ("UPDATE svm_memories SET gamma = '0x0p+0'", "its contract, its counters"),
+        ("UPDATE svm_memories SET kernel = 'other'", "its contract, its counters"),
+        ("UPDATE svm_memories SET held = 19", "its contract, its counters"),
+        ("DELETE FROM svm_rows", "should hold 20 rows, and 0 are there"),
         ("UPDATE svm_memories SET header = '{'", "damaged"),
     ],
 )
@@ -413,6 +446,100 @@ def test_damage_is_one_clear_error(opener: Opener, statement: str, message: str)
         connection.execute(text(statement))
     with pytest.raises(StoreError, match=message):
         opener().open("m")
+
+
+def test_rows_and_weights_that_are_all_gone_are_no_empty_memory(opener: Opener) -> None:
+    store = opener()
+    memory = store.create("m", CONTRACT)
+    memory.add(**people(range(20)))
+    with store.database.writing() as connection:
+        connection.execute(text("DELETE FROM svm_rows"))
+        connection.execute(text("DELETE FROM svm_supports"))
+    with pytest.raises(StoreError, match="memory 'm' is damaged: it should hold 20 rows, and 0"):
+        opener().open("m")
+    assert len(opener().open("m", solve=True)) == 0  # the rows that are there, as was asked for
+
+
+def test_another_kernel_is_named(opener: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    opener().create("m", CONTRACT)
+    monkeypatch.setattr("svmemory.store.records.KERNEL_VERSION", "other")
+    with pytest.raises(StoreError, match=r"has the kernel '.*'; this is 'other'"):
+        opener().open("m")
+
+
+def test_altered_tombstones_let_nobody_in(opener: Opener) -> None:
+    blob = "'\\x00'" if opener().database.engine.dialect.name == "postgresql" else "x'00'"
+    for name, statement in (
+        ("salt", f"UPDATE svm_memories SET salt = {blob} WHERE name = 'salt'"),
+        ("lost", "DELETE FROM svm_tombstones WHERE memory = 2"),
+        ("none", "UPDATE svm_memories SET erased = NULL WHERE name = 'none'"),
+    ):
+        store = opener()
+        memory = store.create(name, CONTRACT)
+        memory.add(**people(range(9)))
+        memory.forget(ids="row-0004")
+        store.close()
+        store = opener()
+        with store.database.writing() as connection:
+            connection.execute(text(statement))
+        with pytest.raises(StoreError, match=f"memory '{name}' is damaged: its .*tombstones"):
+            opener().open(name).add(**people(range(4, 5)))
+
+
+def test_every_column_of_another_type_is_damage(tmp_path: Path) -> None:
+    with Store(tmp_path / "s.db") as store:
+        memory = store.create("m", CONTRACT)
+        memory.add(**people(range(20)))
+        memory.forget(ids="row-0004")
+    good = (tmp_path / "s.db").read_bytes()
+    tables = {
+        "svm_memories": set(schema.memories.columns.keys()) - {"memory", "name"},
+        "svm_rows": set(schema.rows.columns.keys()) - {"vault_key"},
+        "svm_supports": set(schema.supports.columns.keys()) - {"memory"},
+        "svm_tombstones": {"memory", "commitment"},
+    }
+    for table, columns in tables.items():
+        for column in sorted(columns):
+            for value in ("'zzz'", "x'00010203'", "2.5", "77"):
+                (tmp_path / "s.db").write_bytes(good)
+                raw = sqlite3.connect(tmp_path / "s.db")
+                first = f"(SELECT min(rowid) FROM {table})"
+                raw.execute(f"UPDATE {table} SET {column} = {value} WHERE rowid = {first}")
+                raw.commit()
+                raw.close()
+                with (
+                    Store(tmp_path / "s.db") as store,
+                    pytest.raises(StoreError, match="memory 'm' is damaged: "),
+                ):
+                    store.open("m")
+
+
+def test_a_missing_table_is_damage(opener: Opener) -> None:
+    store = opener()
+    store.create("m", CONTRACT).add(**people(range(9)))
+    with store.database.writing() as connection:
+        connection.execute(text("DROP TABLE svm_supports"))
+    store.close()
+    with pytest.raises(StoreError, match="the store is damaged: a table is missing"):
+        opener().open("m")
+
+
+def test_receipts_log_and_counters_of_another_type_are_damage(tmp_path: Path) -> None:
+    with Store(tmp_path / "s.db") as store:
+        memory = store.create("m", CONTRACT)
+        memory.add(**people(range(20)))
+        memory.forget(ids="row-0004")
+        with store.database.writing() as connection:
+            connection.execute(text("UPDATE svm_receipts SET document = x'ff'"))
+            connection.execute(text("INSERT INTO svm_log VALUES (1, 0, 'text')"))
+        with pytest.raises(StoreError, match="receipts of a memory are damaged"):
+            memory.receipts()
+        with pytest.raises(StoreError, match="log of a memory is damaged"):
+            memory.log()
+        with store.database.writing() as connection:
+            connection.execute(text("UPDATE svm_store SET number = 'x' WHERE name = 'purged'"))
+    with pytest.raises(StoreError, match="counters are no numbers"):
+        Store(tmp_path / "s.db")
 
 
 def test_a_row_without_weight_is_checked_too(opener: Opener) -> None:
@@ -504,6 +631,26 @@ def test_what_is_no_store(tmp_path: Path) -> None:
         Store("mysql://u:secret@host/d")
     with pytest.raises(InputError, match="URL or a path"):
         Store("")
+
+
+def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
+    for mode in ("delete", "wal"):
+        path = tmp_path / f"{mode}.db"
+        other = sqlite3.connect(path)
+        other.execute(f"PRAGMA journal_mode={mode}")
+        other.execute("CREATE TABLE t (x)")
+        other.executemany("INSERT INTO t VALUES (?)", [(i,) for i in range(5)])
+        other.execute("DELETE FROM t WHERE x < 3")
+        other.commit()
+        other.close()
+        before = path.read_bytes()
+        for create in (True, False):
+            with pytest.raises(StoreError, match="a database, but no store: it has the table 't'"):
+                Store(path, vault=tmp_path / "keys.db", create=create)
+            with pytest.raises(StoreError, match=r"the table 't'|of another program"):
+                Store(tmp_path / "store.db", vault=path)
+        assert path.read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["delete.db", "wal.db"]
 
 
 def test_a_password_is_not_shown() -> None:

@@ -152,7 +152,8 @@ def test_a_purge_that_a_reader_holds_up_is_reported_and_done_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("svmemory.store.sqlite.WAIT", 0.2)
-    store = Store(tmp_path / "store.db")
+    said: list[str] = []
+    store = Store(tmp_path / "store.db", waiting=said.append)
     memory = store.create("m", CONTRACT)
     memory.add(KEYS[:50], VALUES[:50], IDS[:50], SUBJECTS[:50])
     with store.database.reading() as reader:
@@ -160,6 +161,8 @@ def test_a_purge_that_a_reader_holds_up_is_reported_and_done_later(
         receipt = memory.forget(ids=IDS[:5])
         assert receipt.kind == "forgotten"
         assert receipt.purged.startswith("pending: ")
+        assert receipt.pending
+        assert said == ["a reader holds up the purge; waiting for it, at most 0.2 s"]
         assert found(tmp_path, stored(range(5))) > 0
     assert store.purge() is None
     assert found(tmp_path, traces(range(5))) == 0

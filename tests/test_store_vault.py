@@ -145,18 +145,61 @@ def test_without_its_vault_nothing_is_opened(tmp_path: Path) -> None:
             store.create("other", CONTRACT, encrypted=True)
     with (
         Store(tmp_path / "store.db", vault=tmp_path / "other.db") as store,
-        pytest.raises(StoreError, match="its key was destroyed"),
+        pytest.raises(StoreError, match=r"other\.db is another vault: it is not the one with"),
     ):
         store.open("m")
     with (
         Store(tmp_path / "store.db", vault=tmp_path / "other.db") as store,
-        pytest.raises(StoreError, match="is it another vault"),
+        pytest.raises(StoreError, match=r"other\.db is another vault"),
     ):
         store.open("m", solve=True)
     with opened(tmp_path) as store:
         assert len(store.open("m")) == 9
     with pytest.raises(InputError, match="another database than the store"):
         Store(tmp_path / "store.db", vault=tmp_path / "store.db")
+
+
+def test_a_copied_vault_is_the_same_vault(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.create("m", CONTRACT, encrypted=True).add(**people(range(9)))
+    shutil.copy(tmp_path / "keys.db", tmp_path / "moved.db")
+    with Store(tmp_path / "store.db", vault=tmp_path / "moved.db") as store:
+        assert store.open("m").digest() == never_saw(range(9))
+
+
+def test_a_store_is_no_vault_and_a_vault_no_store(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.create("m", CONTRACT, encrypted=True).add(**people(range(9)))
+    with Store(tmp_path / "plain.db") as store:
+        store.create("m", CONTRACT).add(**people(range(9)))
+    (tmp_path / "plain.db").chmod(0o644)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(InputError, match="a store, not a vault"):
+        Store(tmp_path / "store.db", vault=tmp_path / "plain.db")
+    with pytest.raises(InputError, match="a store, not a vault"):
+        Store(tmp_path / "new.db", vault=tmp_path / "plain.db")
+    with pytest.raises(StoreError, match="a database, but no store: it has the table 'svm_keys'"):
+        Store(tmp_path / "keys.db")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert stat.S_IMODE((tmp_path / "plain.db").stat().st_mode) == 0o644
+    with pytest.raises(StoreError, match=r"none\.db: no such vault"):
+        Store(tmp_path / "store.db", vault=tmp_path / "none.db", create=False)
+
+
+def test_keys_that_another_vault_has_stay_due(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.create("m", CONTRACT, encrypted=True).add(**people(range(9)))
+    with Store(tmp_path / "store.db") as store:
+        receipt = store.drop("m")
+        assert receipt.purged == "pending: keys are not destroyed: open the store with vault="
+        assert receipt.pending
+    with Store(tmp_path / "store.db", vault=tmp_path / "other.db"):
+        pass
+    with Vault(tmp_path / "keys.db").database.reading() as connection:
+        assert connection.scalar(text("SELECT count(*) FROM svm_keys")) == 3
+    with opened(tmp_path) as store:
+        assert keys_in(store) == 0
+        assert [kept["kind"] for kept in store.dropped("m")[0].receipts] == ["dropped", "shredded"]
 
 
 def test_a_changed_or_moved_row_is_noticed(tmp_path: Path) -> None:

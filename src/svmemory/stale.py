@@ -28,4 +28,9 @@ def drop_stale(package: Path) -> int:
     return dropped
 
 
+def anything_compiled(package: Path) -> bool:
+    """Whether the engine's functions are compiled already, so that the first call takes no time."""
+    return any((package / "engine").glob("__pycache__/operate.*.nbc"))
+
+
 drop_stale(Path(__file__).parent)

@@ -19,7 +19,7 @@ CHECKPOINT_TYPE = "application/vnd.svmemory.checkpoint+json"
 VERSION = "1"
 
 _FIELDS: dict[str, Field] = {
-    "origin": Text(pattern=r"[^\x00-\x1f\x7f]+"),
+    "origin": Text(plain=True),
     "root": Digest(),
     "size": Count(),
     "time": Time(),

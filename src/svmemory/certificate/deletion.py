@@ -67,29 +67,31 @@ def certified(
 ) -> Result:
     """Delete by ``delete`` and add a certificate to its result.
 
-    If no certificate can be issued or appended to the signer's log, the memory has its rows back,
-    in their order. Where nothing was deleted there is nothing to certify.
+    If no certificate can be issued or the signer's log cannot be written, the memory has its rows
+    back, in their order. Where nothing was deleted there is nothing to certify.
     """
     if not isinstance(signer, Signer):
         raise InputError(
             f"certificate takes a Signer (svmemory.certificate.signer), got {type(signer).__name__}"
         )
     require_unique(memory.contract)
-    with signer.hold() as place:  # first: a log that cannot be used stops the deletion
-        undo = _Undo(memory)
-        before = undo.state
-        result = delete()
-        if not result.removed:
-            return result
-        try:
+    undo = None
+    try:
+        with signer.hold() as place:  # first: a log that cannot be used stops the deletion
+            kept = _Undo(memory)
+            result = delete()
+            if not result.removed:
+                return result
+            undo = kept
             after = state_of(memory)
-            issued = issue(before, after, result.removed, describe(result), signer, place.link)
+            issued = issue(kept.state, after, result.removed, describe(result), signer, place.link)
             memory._digest = after.digest.removeprefix("sha256:")
             place.take(issued.certificate)
-        except BaseException:
+    except BaseException:  # a log in a file is written at the end of the block above
+        if undo is not None:
             undo.restore()
-            raise
-        _wipe(before)
+        raise
+    _wipe(kept.state)
     return _with(result, issued)
 
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, NoReturn, Protocol
 
 from ..errors import EvidenceError
+from .plain import strange
 
 MOST_ITEMS = 10_000_000
 
@@ -32,10 +33,14 @@ def refuse(where: str, why: str) -> NoReturn:
 
 @dataclass(frozen=True)
 class Text:
-    """A string of 1 to ``most`` characters, perhaps of a pattern."""
+    """A string of 1 to ``most`` characters, perhaps of a pattern.
+
+    ``plain`` text holds no control characters and none that turn the reading direction.
+    """
 
     most: int | None = 500
     pattern: str | None = None
+    plain: bool = False
 
     def check(self, value: Any, where: str) -> None:
         """As :meth:`Field.check`."""
@@ -45,6 +50,8 @@ class Text:
             refuse(where, f"is longer than {self.most} characters")
         if self.pattern is not None and not re.fullmatch(self.pattern, value):
             refuse(where, f"is not of the form {self.pattern}")
+        if self.plain and (found := strange(value)) is not None:
+            refuse(where, f"holds the control character {found}")
 
 
 @dataclass(frozen=True)

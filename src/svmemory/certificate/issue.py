@@ -14,6 +14,7 @@ import numpy as np
 
 from ..contract import Contract
 from ..errors import ContractError, EvidenceError
+from .agreement import check_statement
 from .commitments import (
     DIGEST_BEFORE,
     ROOT_BEFORE,
@@ -27,18 +28,16 @@ from .envelope import seal
 from .fields import time_text
 from .log import CERTIFICATE_TYPE, Link
 from .optimality import optimality_document
+from .scope import limits_of
 from .self_check import check_before_signing, measure
 from .signer import Acceptance, Request, Signer, moment, new_id
 from .state import StateRecord, contract_document, json_digest, share_leaves
 from .statement import (
     FORGET_TYPE,
-    LIMITS,
-    PRUNE_LIMIT,
     PRUNE_TYPE,
     SCHEMA,
     STATEMENT_TYPE,
     SUBJECT_NAME,
-    check_statement,
 )
 
 
@@ -149,7 +148,7 @@ def issue(
         "tool": _tool(),
         "verification": [check.as_dict() for check in checks],
         "validation": _validation(signer.validation),
-        "limits": [*LIMITS, *([PRUNE_LIMIT] if operation.kind == "prune" else [])],
+        "limits": limits_of(pruned=operation.kind == "prune"),
     }
     statement = {
         "_type": STATEMENT_TYPE,

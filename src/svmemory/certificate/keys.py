@@ -115,9 +115,12 @@ class SecretKey:
         Raises
         ------
         EvidenceError
-            Layer "key": the file is no such key, or others than its owner may read it.
+            Layer "key": the file is no such key (the public half, for one), or others than its
+            owner may read it.
         """
         data = _read(path)
+        if b"-----BEGIN PUBLIC KEY-----" in data:  # first: chmod would be no help
+            raise EvidenceError(_public_half(os.fspath(path)), "key")
         if os.name == "posix" and stat.S_IMODE(os.stat(path).st_mode) & 0o077:
             name = os.fspath(path)
             raise EvidenceError(
@@ -157,6 +160,15 @@ class SecretKey:
         _write_new(path, form, 0o600)
         self.public.save(public)
         return public
+
+
+def _public_half(name: str) -> str:
+    secret = name.removesuffix(".pub")
+    where = f", {secret}" if secret != name else ""
+    return (
+        f"{name} is the public half of a key, which checks signatures and cannot sign; give the"
+        f" secret key{where}"
+    )
 
 
 def _read(path: Location) -> bytes:

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from .. import file
 from ..errors import EvidenceError
-from .keys import SecretKey
+from .keys import PublicKey, SecretKey
 from .log import Log
+from .ownlog import WAY_OUT, require_own
 
 try:
     import fcntl
@@ -39,27 +40,39 @@ def read_log(path: Location) -> Log:
 
 
 @contextmanager
-def open_log(path: Location) -> Iterator[Log]:
+def open_log(path: Location, owner: PublicKey | None = None) -> Iterator[Log]:
     """Hold the log in a file; what was added to it is written at the end, all or nothing.
 
     Other processes that open it wait meanwhile, so that the next certificate's place in the chain
-    is still its place when it is written. A file that does not exist begins an empty log. If the
-    block raises, the file is left as it was.
+    is still its place when it is written. A file that does not exist begins an empty log, and is
+    not there afterwards if nothing was added. If the block raises, the file is left as it was.
+
+    Parameters
+    ----------
+    path : str or path
+    owner : PublicKey, optional
+        Refuse, before the block, a log that is broken or belongs to another key.
+
+    Raises
+    ------
+    EvidenceError
+        As :func:`read_log` and :func:`svmemory.certificate.ownlog.require_own`; names ``path``.
     """
     target = Path(os.path.realpath(path))
     with _held(target):
         before = target.read_bytes() if target.exists() else b""
         try:
-            log = _parsed(before, path) if before else Log()
+            log = Log() if not before else _parsed(before, path, "" if owner is None else WAY_OUT)
+            if owner is not None:
+                _require_own(log, owner, path)
+            known = len(log.lines)
             yield log
-            after = log.to_bytes()
-            if after != before:
-                file.write(after, target)
+            if len(log.lines) > known:
+                file.write(log.to_bytes(), target)
                 _settle(target.parent)
-        except BaseException:
-            if not before:  # nothing was written to what _held created
+        finally:
+            if target.exists() and not target.stat().st_size:  # what _held created
                 target.unlink(missing_ok=True)
-            raise
 
 
 def append_to_file(path: Location, entry: bytes, key: SecretKey, origin: str, time: str) -> int:
@@ -68,19 +81,28 @@ def append_to_file(path: Location, entry: bytes, key: SecretKey, origin: str, ti
     Raises
     ------
     EvidenceError
-        As :meth:`svmemory.certificate.log.Log.append`; the file is unchanged.
+        As :func:`open_log` for the key's own log, and as
+        :meth:`svmemory.certificate.log.Log.append`; the file is unchanged.
     OSError
         If it cannot be written; the file is unchanged.
     """
-    with open_log(path) as log:
+    with open_log(path, key.public) as log:
         place = log.append(entry)
         log.checkpoint(key, origin, time)
     return place
 
 
-def _parsed(data: bytes, path: Location) -> Log:
+def _parsed(data: bytes, path: Location, advice: str = "") -> Log:
     try:
         return Log.from_bytes(data)
+    except EvidenceError as error:
+        rest = f"; {advice}" if advice else ""
+        raise EvidenceError(f"{os.fspath(path)}: {error}{rest}", error.layer) from None
+
+
+def _require_own(log: Log, owner: PublicKey, path: Location) -> None:
+    try:
+        require_own(log, owner)
     except EvidenceError as error:
         raise EvidenceError(f"{os.fspath(path)}: {error}", error.layer) from None
 

@@ -17,6 +17,8 @@ from .fields import time_text
 from .keys import SecretKey
 from .log import Link, Log
 from .logfile import open_log
+from .plain import strange
+from .scope import sink_fault
 from .statement import NOT_OURS, NOT_REACHED, REACHED
 
 Check = Literal["now", "later"]
@@ -98,7 +100,7 @@ class Signer:
         Who answers for them: an organisation, perhaps with a system's name.
     log : Log or path, optional
         Certificates are chained and appended, each with a checkpoint. Without one, each stands
-        alone as number 0.
+        alone as number 0. A file that is broken, or that another key has signed, is refused.
     check : {"now", "later"}
         "now" solves the retained rows afresh, independently of the engine, and compares; "later"
         leaves that to the verifier, and the certificate says so.
@@ -130,7 +132,7 @@ class Signer:
     def __post_init__(self) -> None:
         if not isinstance(self.key, SecretKey):
             raise InputError("a signer needs a SecretKey")
-        if not isinstance(self.issuer, str) or not self.issuer.strip():
+        if not isinstance(self.issuer, str):
             raise InputError("a signer needs the name of its issuer")
         if self.check not in ("now", "later"):
             raise InputError(f"check must be 'now' or 'later', got {self.check!r}")
@@ -139,6 +141,13 @@ class Signer:
         for sink in self.sinks:
             if sink.state not in (REACHED, NOT_REACHED, NOT_OURS):
                 raise InputError(f"sink {sink.sink!r} has the unknown state {sink.state!r}")
+            fault = sink_fault(sink.sink, sink.state)
+            if fault is not None:
+                raise InputError(f"the signer {fault}")
+        require_plain("issuer", self.issuer)
+        require_plain("request", self.request.id)
+        require_plain("ground", self.request.ground)
+        require_plain("authoriser", self.request.authoriser)
 
     def for_request(self, request: Request) -> Signer:
         """The same signer, for one request."""
@@ -163,7 +172,7 @@ class Signer:
         elif isinstance(self.log, Log):
             yield Place(self.log.head(), self.log, self)
         else:
-            with open_log(self.log) as log:
+            with open_log(self.log, self.key.public) as log:
                 yield Place(log.head(), log, self)
 
 
@@ -192,6 +201,17 @@ def _origin(checkpoints: Sequence[bytes]) -> str | None:
         return None
     name = decode(parse(checkpoints[-1]).payload, "the log's checkpoint").get("origin")
     return name if isinstance(name, str) else None
+
+
+def require_plain(name: str, text: str | None) -> None:
+    """Raise InputError for a text that is empty, or that a screen could show as another one."""
+    if text is None:
+        return
+    if not isinstance(text, str) or not text.strip():
+        raise InputError(f"the {name} is empty: leave it out, or say what it is")
+    found = strange(text)
+    if found is not None:
+        raise InputError(f"the {name} holds the control character {found}: write plain text")
 
 
 def new_id() -> str:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from ..errors import EvidenceError, InputError
+from .agreement import SKEW, check_statement
 from .checks import Check, Conclusion, conclusion
 from .commitments import Opening
 from .envelope import open_envelope
@@ -21,11 +22,8 @@ from .fields import parse_time, time_text
 from .keys import PublicKey
 from .log import CERTIFICATE_TYPE, Log
 from .logcheck import verify_entry, verify_log
-from .statement import PRUNE_TYPE, check_statement
+from .statement import PRUNE_TYPE
 from .verify_state import Removed, read_state, verify_state
-
-SKEW = timedelta(minutes=5)
-"""How far two clocks may differ."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +118,8 @@ def verify(
     checks += [
         Check("statement", "encoding", "pass", "every field has its form, and they agree"),
         _key(predicate, opened.key),
-        _time(predicate, moment),
+        _times(predicate, moment),
+        _validity(predicate, moment),
         _issuers_check(predicate),
         *_log(evidence, predicate, trusted),
     ]
@@ -164,7 +163,21 @@ def _key(predicate: dict[str, Any], key: PublicKey) -> Check:
     return Check("issuer's key", "key", "pass", f"the one it names, of {issuer!r}")
 
 
-def _time(predicate: dict[str, Any], now: datetime) -> Check:
+def _times(predicate: dict[str, Any], now: datetime) -> Check:
+    """That nothing which it says has happened lies ahead; their order is part of its form."""
+    said = {f"request {name}": predicate["request"][name] for name in ("received", "completed")}
+    said["certified"] = predicate["identity"]["time"]
+    if predicate["validation"] is not None:
+        said["accepted"] = predicate["validation"]["time"]
+    ahead = [f"{name} {text}" for name, text in said.items() if parse_time(text) - now > SKEW]
+    if ahead:
+        reason = f"{', '.join(ahead)}: that is in the future, it is {time_text(now)}"
+        return Check("times", "time", "fail", reason)
+    reason = ", ".join(f"{name} {text}" for name, text in said.items())
+    return Check("times", "time", "pass", reason)
+
+
+def _validity(predicate: dict[str, Any], now: datetime) -> Check:
     window = predicate["validity"]
     begins, ends = parse_time(window["notBefore"]), parse_time(window["notAfter"])
     name = "validity"
@@ -172,7 +185,7 @@ def _time(predicate: dict[str, Any], now: datetime) -> Check:
         reason = f"valid from {window['notBefore']}, and it is {time_text(now)}"
         return Check(name, "time", "fail", reason)
     if now > ends:
-        reason = f"valid until {window['notAfter']}, and it is {time_text(now)}; ask for a new one"
+        reason = f"valid until {window['notAfter']}, and it is {time_text(now)}"
         return Check(name, "time", "fail", reason)
     reason = f"{window['notBefore']} to {window['notAfter']}"
     return Check(name, "time", "pass", reason)

@@ -15,7 +15,7 @@ from .options import ForceFlag, JsonFlag, QuietFlag
 from .output import print_facts, print_json, progress_bar
 from .plan import DEFAULT_RIDGE, Columns, choose_scaler, plan_like, plan_new
 from .summary import facts, summary
-from .target import StoreTarget, as_opened, target_of
+from .target import StoreTarget, as_opened, target_of, times_of
 
 EncryptFlag = Annotated[
     bool,
@@ -176,7 +176,9 @@ def build(
     if target is None:
         document = summary(_written(memory, output))
     else:
-        times = None if time_column is None else records.ids(time_column)
+        times = None
+        if time_column is not None:
+            times = times_of(records, time_column, plan.columns.id)
         document = summary(_stored(memory, target, time_column, times, encrypt))
     if as_json:
         print_json(document)

@@ -11,7 +11,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -25,6 +25,9 @@ from .output import note
 
 if TYPE_CHECKING:
     from ..certificate.signer import Signer
+
+UNFINISHED = ".svmemory-evidence."
+"""How names of evidence begin until the deletion has lasted; a kill leaves them so."""
 
 _PANEL = "Certificate"
 
@@ -156,6 +159,7 @@ class Wanted:
         for path in new:
             check_free(path, force)
         when(self.received)
+        self._signer(output is None)  # every reason not to sign, before any work
 
     def delete(
         self,
@@ -180,14 +184,15 @@ class Wanted:
         if self.path is None:
             return run(None), save()
         published: list[Path] = []
+        signer = self._signer(replaces)
         with ExitStack() as stack:
             log = None
             if self.log is not None:
                 from ..certificate.logfile import open_log
 
                 stack.enter_context(_told(self.log, published))
-                log = stack.enter_context(open_log(self.log))
-            result = run(self._signer(log, replaces))
+                log = stack.enter_context(open_log(self.log, signer.key.public))
+            result = run(replace(signer, log=log))
             if result.certificate is None or result.opening is None:
                 note("nothing was removed, so there is nothing to certify", quiet)
                 return result, save()
@@ -209,7 +214,8 @@ class Wanted:
             )
         return result, path
 
-    def _signer(self, log: Any, replaces: bool) -> Signer:
+    def _signer(self, replaces: bool) -> Signer:
+        """Who signs, as yet without the log."""
         from ..certificate.keys import SecretKey
         from ..certificate.signer import Request, Signer, Sink
         from ..certificate.statement import NOT_REACHED, REACHED
@@ -217,24 +223,20 @@ class Wanted:
         if self.signer is None:
             raise InputError("--certificate needs --signer KEY")
         key = SecretKey.load(self.signer)
-        defaults = Request()
+        # An empty text is given, and is refused: it is no way of leaving the option out.
+        told = {"ground": self.ground, "authoriser": self.authoriser}
+        given = {name: text for name, text in told.items() if text is not None}
         signer = Signer(
             key,
-            self.issuer or f"the holder of {key.public.fingerprint}",
-            log=log,
+            f"the holder of {key.public.fingerprint}" if self.issuer is None else self.issuer,
             check=self.check,
-            request=Request(
-                self.request,
-                when(self.received),
-                self.ground or defaults.ground,
-                self.authoriser or defaults.authoriser,
-            ),
+            request=Request(self.request, when(self.received), **given),
         )
         if replaces:
-            told = "the file is replaced by the state after; copies of it are not reached"
-            return signer.with_sinks(Sink("memory files", REACHED, told))
-        told = "the state after is a new file; the file it was made from still holds the rows"
-        return signer.with_sinks(Sink("memory files", NOT_REACHED, told))
+            says = "the file is replaced by the state after; copies of it are not reached"
+            return signer.with_sinks(Sink("memory files", REACHED, says))
+        says = "the state after is a new file; the file it was made from still holds the rows"
+        return signer.with_sinks(Sink("memory files", NOT_REACHED, says))
 
 
 def when(text: str | None) -> datetime | None:
@@ -272,10 +274,12 @@ def _told(log: Path, published: Sequence[Path]) -> Iterator[None]:
 
 @contextmanager
 def _staged(path: Path, data: bytes, mode: int) -> Iterator[Callable[[], None]]:
-    """Write a file under another name; what is yielded gives it its own."""
+    """Write a file under a name that begins as ``UNFINISHED``; what is yielded gives it its own."""
     target = Path(os.path.realpath(path))
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+        handle, name = tempfile.mkstemp(
+            prefix=f"{UNFINISHED}{target.name}.", suffix=".tmp", dir=target.parent
+        )
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror or error})") from error
     try:

@@ -12,6 +12,7 @@ from ..memory import SupportVectorMemory
 from ..scaling import Scaler
 from ..tables import EXTENSIONS
 from .lock import locked
+from .output import note_first_run
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,7 @@ def open_memory(path: Path) -> OpenedMemory:
     if not path.is_file():
         raise InputError(f"{path}: no such file" if not path.exists() else f"{path}: not a file")
     _check_kind(path)
+    note_first_run()
     stamp = _stamp(path)  # before loading: what comes in between must not pass for what was read
     return OpenedMemory(path, SupportVectorMemory.load(path), stamp)
 

@@ -36,7 +36,7 @@ from .options import (
     TokenText,
 )
 from .output import note, print_facts, print_json, progress_bar
-from .show_preview import show_preview
+from .show_preview import absent_line, show_preview
 from .summary import SETS, count, digest_line, digest_of
 
 if TYPE_CHECKING:
@@ -105,9 +105,11 @@ def forget(
     opened = open_memory(memory)
     held = opened.memory
     strict = missing == "error"
-    rows = _rows_of(held, subject, strict) if subject else _held_ids(held, ids or [], strict)
+    rows, absent = (
+        _rows_of(held, subject, strict) if subject else _held_ids(held, ids or [], strict)
+    )
     if preview_only:
-        show_preview(preview("forget", held, rows, []), as_json)
+        show_preview(preview("forget", held, rows, absent), as_json)
         return
     require(token, "forget", held, rows)
 
@@ -132,6 +134,7 @@ def forget(
             "memory": str(path),
             "removed": list(result.removed),
             "former_sets": dict(result.former),
+            "missing": absent,
             "rows_left": len(held),
             "digest_before": result.digest_before,
             "digest_after": result.digest_after,
@@ -226,17 +229,22 @@ def prune(
     )
 
 
-def _rows_of(memory: SupportVectorMemory, subjects: Sequence[str], strict: bool) -> list[str]:
-    """Ids of all rows of some subjects; ``strict`` refuses a subject without rows."""
+def _rows_of(
+    memory: SupportVectorMemory, subjects: Sequence[str], strict: bool
+) -> tuple[list[str], list[str]]:
+    """Ids of all rows of some subjects, and subjects without rows, which ``strict`` refuses."""
     wanted = set(subjects)
     unknown = wanted.difference(s for s in memory.subjects if s is not None)
     if unknown and strict:
         raise UnknownIdError(f"the memory holds no row of subject {_several(sorted(unknown))}")
-    return [row for row, owner in zip(memory.ids, memory.subjects, strict=True) if owner in wanted]
+    owned = zip(memory.ids, memory.subjects, strict=True)
+    return [row for row, owner in owned if owner in wanted], sorted(unknown)
 
 
-def _held_ids(memory: SupportVectorMemory, specs: Sequence[str], strict: bool) -> list[str]:
-    """Held ids from comma-separated lists; ``strict`` refuses those that are not held.
+def _held_ids(
+    memory: SupportVectorMemory, specs: Sequence[str], strict: bool
+) -> tuple[list[str], list[str]]:
+    """Held ids from comma-separated lists, and those not held, which ``strict`` refuses.
 
     What is a held id as it stands is that id; else blanks around it go.
     """
@@ -246,10 +254,10 @@ def _held_ids(memory: SupportVectorMemory, specs: Sequence[str], strict: bool) -
         rows += [part if part in memory else part.strip() for part in parts if part.strip()]
     if not rows:
         raise InputError("--id names no ids")
-    unknown = [row for row in rows if row not in memory]
+    unknown = [row for row in dict.fromkeys(rows) if row not in memory]
     if unknown and strict:
         raise UnknownIdError(f"the memory holds no row with id {_several(unknown)}")
-    return [row for row in dict.fromkeys(rows) if row in memory]
+    return [row for row in dict.fromkeys(rows) if row in memory], unknown
 
 
 def _evidence(wanted: Wanted, result: ForgetResult | PruneResult) -> dict[str, str]:
@@ -275,6 +283,7 @@ def _report(document: dict[str, Any], verb: str, sets: str, as_json: bool) -> No
         {
             verb: count(len(removed), "row") + (f": {listed}" if removed else ""),
             "former sets": sets or "none",
+            **({"not held": absent_line(absent)} if (absent := document.get("missing")) else {}),
             "rows left": document["rows_left"],
             "digest before": digest_line(document["digest_before"]),
             "digest after": digest_line(document["digest_after"]),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..certificate.plain import visible
 from ..errors import EvidenceError, InputError
 from . import CHECK_FAILED, PENDING
 from .files import check_free
@@ -65,10 +66,10 @@ def check(
     verdict = conclusion(checks)
     if as_json:
         listed = [one.as_dict() for one in checks]
-        print_json({"log": str(log), "conclusion": verdict, "checks": listed})
+        print_json({"log": str(log), "verdict": verdict, "checks": listed})
     else:
         for one in checks:
-            typer.echo(_printable(f"{one.verdict:<7}  {one.layer:<10}  {one.name}: {one.reason}"))
+            typer.echo(visible(f"{one.verdict:<7}  {one.layer:<10}  {one.name}: {one.reason}"))
         typer.echo(verdict)
     raise typer.Exit({"verified": 0, "unverified": CHECK_FAILED, "pending": PENDING}[verdict])
 
@@ -146,7 +147,7 @@ def proven(
         before = _checkpoint(since, keys)
         holds = ConsistencyProof.from_bytes(_read(proof)).holds(before, after)
         what = f"the log {after.origin!r} of {after.time} continues that of {before.time}"
-    typer.echo(_printable(f"{'proved' if holds else 'NOT proved'}: {what}"))
+    typer.echo(visible(f"{'proved' if holds else 'NOT proved'}: {what}"))
     if not holds:
         raise typer.Exit(CHECK_FAILED)
 
@@ -172,8 +173,3 @@ def _read(path: Any) -> bytes:
     if not path.is_file():
         raise InputError(f"{path}: no such file" if not path.exists() else f"{path}: not a file")
     return bytes(path.read_bytes())
-
-
-def _printable(text: str) -> str:
-    """Text without control characters, which could rewrite a terminal."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -14,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from .. import stale
 from ..tables import csv_text
 
 ProgressCallback = Callable[[int, int], None]
@@ -63,6 +66,14 @@ def note(message: str, quiet: bool = False) -> None:
         typer.echo(message, err=True)
 
 
+def note_first_run() -> None:
+    """Tell whoever watches the terminal why the first command takes its time."""
+    package = Path(stale.__file__).parent
+    elsewhere = "NUMBA_CACHE_DIR" in os.environ
+    if sys.stderr.isatty() and not elsewhere and not stale.anything_compiled(package):
+        note("the first run compiles the engine once, which can take most of a minute")
+
+
 @contextmanager
 def progress_bar(label: str, quiet: bool) -> Iterator[ProgressCallback | None]:
     """Yield a callback ``(done, total)`` that draws a bar on stderr, or None when nobody looks.
@@ -73,6 +84,7 @@ def progress_bar(label: str, quiet: bool) -> Iterator[ProgressCallback | None]:
     if quiet or not console.is_terminal:
         yield None
         return
+    note_first_run()
     columns = (TextColumn(label), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(label, total=None)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from ..errors import InputError
@@ -41,7 +42,8 @@ def scan_command(
         typer.Option(
             metavar="MEMORY",
             help="A memory whose rows may be there: what they share with the others is not looked"
-            " for, and some of them are looked for as a control.",
+            " for, and some of them are looked for as a control. Without it nothing is called"
+            " absent.",
             show_default=False,
         ),
     ] = None,
@@ -57,6 +59,10 @@ def scan_command(
             help="Of the rows in FILE only those of this subject; repeatable.", show_default=False
         ),
     ] = None,
+    keep_row_file: Annotated[
+        bool,
+        typer.Option("--keep-row-file", help="FILE may lie below PATH; else that is a doubt."),
+    ] = False,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:
@@ -66,9 +72,10 @@ def scan_command(
     """
     opened = None if live is None else open_memory(live)
     held = [] if opened is None else rows_of(opened.memory)
-    wanted = _chosen([one for file in row for one in _rows_in(file, opened)], held, ids, subject)
+    rows = [one for file in row for one in _rows_in(file, opened)]
+    wanted = _asked(rows, ids, subject) if ids or subject else _gone(rows, held, _numbered(opened))
     with progress_bar("reading files", quiet or as_json) as progress:
-        report = scan(path, wanted, held, skip=row, progress=progress)
+        report = scan(path, wanted, held, row, progress, may_stay=keep_row_file)
     if as_json:
         print_json(report.as_dict())
     else:
@@ -91,31 +98,69 @@ def _rows_in(file: Path, live: OpenedMemory | None) -> list[ScanRow]:
     table, columns = read_table(file), plan_like(live).columns
     keys = scaled_keys(table, columns.keys, columns.id, live.scaler)
     values = values_of(table, columns.values, columns.id) if columns.values else None
-    names = [str(n) for n in table.rows] if columns.id is None else table.ids(columns.id)
+    # Without ids a memory numbers its rows from 0 on, in the order of the table.
+    names = list(map(str, range(len(table)))) if columns.id is None else table.ids(columns.id)
     people = [None] * len(names) if columns.subject is None else table.subjects(columns.subject)
+    unscaled = None if live.scaler is None else table.numbers(columns.keys, columns.id)
+    held = {key.tobytes() for key in live.memory.keys} if len(live.memory) else set()
     return [
-        ScanRow(names[i], keys[i], None if values is None else values[i], people[i])
+        ScanRow(
+            names[i],
+            keys[i],
+            None if values is None else values[i],
+            people[i],
+            # A live row with this scaled key may leave the same unscaled one.
+            None if unscaled is None or keys[i].tobytes() in held else unscaled[i],
+        )
         for i in range(len(names))
     ]
 
 
-def _chosen(
-    rows: Sequence[ScanRow],
-    held: Sequence[ScanRow],
-    ids: Sequence[str] | None,
-    subjects: Sequence[str] | None,
+def _asked(
+    rows: Sequence[ScanRow], ids: Sequence[str] | None, subjects: Sequence[str] | None
 ) -> list[ScanRow]:
-    """Rows that were asked for; where none were, those that the live memory does not hold."""
-    if ids or subjects:
-        chosen = [one for one in rows if one.id in (ids or ()) or one.subject in (subjects or ())]
-        if not chosen:
-            raise InputError("the row files hold no row with that --id or --subject")
-        return chosen
-    live = {one.id for one in held}
-    chosen = [one for one in rows if one.id not in live]
+    """Rows that were asked for."""
+    chosen = [one for one in rows if one.id in (ids or ()) or one.subject in (subjects or ())]
+    if not chosen:
+        raise InputError("the row files hold no row with that --id or --subject")
+    return chosen
+
+
+def _gone(rows: Sequence[ScanRow], held: Sequence[ScanRow], numbered: bool) -> list[ScanRow]:
+    """Rows that the live memory does not hold.
+
+    Not an id but the content decides: an id may be held again with another row. Where ids are no
+    more than numbers, the same row may have another one.
+    """
+    live = {one.id: one for one in held}
+    contents = {_content(one) for one in held} if numbered else set()
+    chosen = [
+        one
+        for one in rows
+        if not (one.id in live and _same(one, live[one.id])) and _content(one) not in contents
+    ]
     if not chosen:
         raise InputError("the live memory holds every row of the row files: none should be gone")
     return chosen
+
+
+def _numbered(live: OpenedMemory | None) -> bool:
+    """Whether a memory was built from a table without a column of ids."""
+    return live is not None and live.header.get("id_column", "") is None
+
+
+def _content(row: ScanRow) -> tuple[bytes, bytes | None, str | None]:
+    return row.key.tobytes(), None if row.value is None else row.value.tobytes(), row.subject
+
+
+def _same(row: ScanRow, live: ScanRow) -> bool:
+    """Whether a live row holds everything that is known of a row."""
+    if row.subject not in (None, live.subject):
+        return False
+    pairs = [(row.key, live.key)]
+    if row.value is not None:
+        pairs.append((row.value, np.empty(0) if live.value is None else live.value))
+    return all(np.array_equal(one, other) for one, other in pairs)
 
 
 def _show(report: ScanReport) -> None:
@@ -125,7 +170,8 @@ def _show(report: ScanReport) -> None:
     }
     if report.control is not None:
         seen = "; ".join(_line(one) for one in report.control.seen[:_LISTED]) or "not found"
-        facts["control"] = f"live {_names(report.control.rows)}: {seen}"
+        where = f"numbers in {report.control.files} of {count(report.files, 'file')}"
+        facts["control"] = f"live {_names(report.control.rows)}, {where}: {seen}"
     print_facts(facts)
     for found in report.found:
         typer.echo(f"FOUND {_names(found.rows)}: {_line(found)}")
@@ -139,8 +185,6 @@ def _show(report: ScanReport) -> None:
         typer.echo(f"note: {skipped.path} not read: {skipped.why}")
     for doubt in report.doubts:
         typer.echo(f"doubt: {doubt}")
-    if report.control is None and report.verdict == "absent":
-        typer.echo("note: no control; --live would show that this scan can see a row")
     typer.echo(
         {"found": "found", "absent": "absent: no occurrence in any file"}.get(
             report.verdict, "not shown: nothing found, but read the doubts"

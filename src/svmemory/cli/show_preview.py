@@ -30,7 +30,7 @@ def show_preview(shown: Preview, as_json: bool) -> None:
         {
             f"would {shown.verb}": several(shown.rows),
             "of": count(len(shown.subjects), "subject"),
-            "not held": ", ".join(shown.missing[:_LISTED]) or "-",
+            "not held": absent_line(shown.missing),
             "rows left": shown.rows_left,
             "token": shown.token,
         }
@@ -41,3 +41,8 @@ def several(rows: Sequence[str]) -> str:
     """How many rows, and the first of them."""
     listed = ", ".join(rows[:_LISTED]) + (", ..." if len(rows) > _LISTED else "")
     return count(len(rows), "row") + (f": {listed}" if rows else "")
+
+
+def absent_line(missing: Sequence[str]) -> str:
+    """What was asked for and is not held, the first of it."""
+    return ", ".join(missing[:_LISTED]) + (", ..." if len(missing) > _LISTED else "") or "-"

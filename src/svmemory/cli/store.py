@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from ..errors import InputError
@@ -17,7 +17,7 @@ from .options import JsonFlag
 from .output import print_facts, print_json
 from .store_change import add, evict, expire, forget, prune, save
 from .store_look import digest, info, listing, log, plot, read, receipts, score
-from .target import MemoryName, StoreTarget, StoreUrl, VaultUrl, need_target
+from .target import MemoryName, StoreTarget, StoreUrl, VaultUrl, in_words, need_target
 
 app = typer.Typer(
     help="Memories in a store: an SQLite file or a PostgreSQL database.",
@@ -66,11 +66,21 @@ def drop(
         raise InputError(f"this deletes all rows of {name!r}; give --yes if you mean it")
     with target.store() as store:
         receipt = store.drop(name)
-    document: dict[str, Any] = {**receipt.kept(), "memory": name, "purged": receipt.purged}
+    shredded = None if receipt.shredded is None else receipt.shredded.message
+    purged = in_words(receipt.purged)
+    document: dict[str, Any] = {
+        **receipt.kept(),
+        "memory": name,
+        "purged": purged,
+        "shredded": shredded,
+    }
     if as_json:
         print_json(document)
     else:
-        print_facts({"receipt": receipt.message, "bytes purged": receipt.purged})
+        keys = {} if shredded is None else {"keys": shredded}
+        print_facts({"receipt": receipt.message, "bytes purged": purged, **keys})
+    if receipt.pending:
+        raise typer.Exit(PENDING)
 
 
 def purge(context: typer.Context, as_json: JsonFlag = False) -> None:
@@ -85,9 +95,21 @@ def purge(context: typer.Context, as_json: JsonFlag = False) -> None:
         raise typer.Exit(PENDING)
 
 
+class Encrypting(TyperCommand):
+    """A command with --encrypt: that it needs --vault is said before a store is made."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run it."""
+        if ctx.params.get("encrypt") and need_target(ctx).vault is None:
+            raise InputError("--encrypt needs --vault URL, where the keys of the rows will be")
+        return super().invoke(ctx)
+
+
+app.command(cls=Encrypting)(build)
+app.command(cls=Encrypting)(put)
 for command in (
-    build, put, add, info, digest, read, score, plot, forget, prune, expire, evict, receipts, log,
-    save, drop, purge,
+    add, info, digest, read, score, plot, forget, prune, expire, evict, receipts, log, save, drop,
+    purge,
 ):  # fmt: skip
     app.command()(command)
 app.command("list")(listing)
@@ -102,3 +124,13 @@ class StoreAware(TyperGroup):
             return super().get_command(ctx, cmd_name)
         group = get_command(app)
         return group.commands.get(cmd_name) if isinstance(group, TyperGroup) else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that the words on the command line mean."""
+        known = super().get_command(ctx, args[0]) is not None
+        if known and self.get_command(ctx, args[0]) is None:
+            raise InputError(
+                f"{args[0]} does not take a store: leave out --store (`save` writes a memory of a"
+                " store to a file, `log` its certificates)"
+            )
+        return super().resolve_command(ctx, args)

@@ -26,10 +26,10 @@ from .files import check_free, check_not_input
 from .options import ForceFlag, JsonFlag, PreviewFlag, QuietFlag, TokenText
 from .output import note, print_facts, print_json
 from .plan import plan_like, scaled_keys, values_of
-from .show_preview import several, show_preview
+from .show_preview import absent_line, several, show_preview
 from .store_evidence import Evidence
 from .summary import count, digest_line
-from .target import as_opened, need_target
+from .target import as_opened, in_words, need_target, times_of
 
 if TYPE_CHECKING:
     from ..store import Receipt, StoredMemory
@@ -65,7 +65,7 @@ def add(
             values_of(records, columns.values, columns.id) if columns.values else None,
             ids=None if columns.id is None else records.ids(columns.id),
             subjects=None if columns.subject is None else records.subjects(columns.subject),
-            times=None if timed is None else records.ids(timed),
+            times=None if timed is None else times_of(records, timed, columns.id),
             readmit=readmit,
         )
         rows = len(memory)
@@ -133,7 +133,7 @@ def forget(
             certificate=wanted.signer(),
         )
         publish(receipt.certificate, receipt.opening)
-        _finish(receipt, wanted.files(receipt), missing == "ignore", as_json)
+        _finish(receipt, wanted.files(receipt), as_json, ignore=missing == "ignore")
         if receipt.certificate is not None and opening is None:
             note(
                 "the certificate's salt is destroyed: it cannot be shown later which rows it means"
@@ -180,7 +180,7 @@ def prune(
             certificate=wanted.signer(),
         )
         publish(receipt.certificate, receipt.opening)
-        _finish(receipt, wanted.files(receipt), True, as_json)
+        _finish(receipt, wanted.files(receipt), as_json)
 
 
 def expire(
@@ -200,7 +200,7 @@ def expire(
             return
         unique = memory.contract.ridge > 0
         receipt = memory.expire(before, token=token, request=request, digests=unique)
-    _finish(receipt, {}, True, as_json)
+    _finish(receipt, {}, as_json)
 
 
 def evict(
@@ -218,7 +218,7 @@ def evict(
             return
         unique = memory.contract.ridge > 0
         receipt = memory.evict(budget, token=token, request=request, digests=unique)
-    _finish(receipt, {}, True, as_json)
+    _finish(receipt, {}, as_json)
 
 
 def save(
@@ -236,9 +236,15 @@ def save(
         memory.save(output)
 
 
-def _finish(receipt: Receipt, files: dict[str, str], ignore: bool, as_json: bool) -> None:
-    """Print a receipt; exit code 3 where nothing was deleted and that is not to be ignored."""
+def _finish(
+    receipt: Receipt, files: dict[str, str | None], as_json: bool, ignore: bool = False
+) -> None:
+    """Print a receipt; exit code 3 for a purge that is pending, and where nothing was deleted.
+
+    ``ignore`` makes the latter 0.
+    """
     shredded = None if receipt.shredded is None else receipt.shredded.message
+    purged = in_words(receipt.purged)
     document: dict[str, Any] = {
         "memory": receipt.memory,
         **receipt.kept(),
@@ -246,28 +252,45 @@ def _finish(receipt: Receipt, files: dict[str, str], ignore: bool, as_json: bool
         "former_sets": receipt.former,
         "missing": receipt.missing,
         "message": receipt.message,
-        "purged": receipt.purged,
+        "purged": purged,
         "shredded": shredded,
         **files,
     }
     if as_json:
         print_json(document)
     else:
-        print_facts(
-            {
-                "receipt": f"{receipt.number}, {receipt.kind}: {receipt.message}",
-                "removed": several(receipt.removed),
-                "rows left": receipt.rows_left,
-                "digest before": digest_line(receipt.digest_before),
-                "digest after": digest_line(receipt.digest_after),
-                "bytes purged": receipt.purged,
-                **({} if shredded is None else {"keys": shredded}),
-                "memory": receipt.memory,
-                **files,
-            }
-        )
-    if not receipt.success and not ignore:
+        print_facts(_lines(receipt, purged, shredded, files))
+    if receipt.pending or not (receipt.success or ignore):
         raise typer.Exit(PENDING)
+
+
+def _lines(
+    receipt: Receipt, purged: str, shredded: str | None, files: dict[str, str | None]
+) -> dict[str, object]:
+    """A receipt for people."""
+    evidence = {
+        name: path or "none was written: nothing was deleted" for name, path in files.items()
+    }
+    said = f"{receipt.number}, {receipt.kind}: {receipt.message}"
+    if not receipt.success:  # digests and purging would be beside the point
+        return {
+            "receipt": said,
+            "rows left": receipt.rows_left,
+            "memory": receipt.memory,
+            **evidence,
+        }
+    return {
+        "receipt": said,
+        "removed": several(receipt.removed),
+        **({"not held": absent_line(receipt.missing)} if receipt.missing else {}),
+        "rows left": receipt.rows_left,
+        "digest before": digest_line(receipt.digest_before),
+        "digest after": digest_line(receipt.digest_after),
+        "bytes purged": purged,
+        **({} if shredded is None else {"keys": shredded}),
+        "memory": receipt.memory,
+        **evidence,
+    }
 
 
 def _ids(memory: StoredMemory, specs: Sequence[str]) -> list[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from ..errors import InputError
+from .certify import UNFINISHED
 from .files import check_free
 
 if TYPE_CHECKING:
@@ -60,12 +61,12 @@ class Evidence:
         defaults = Request()
         request = Request(
             self.request,
-            ground=self.ground or defaults.ground,
+            ground=defaults.ground if self.ground is None else self.ground,
             authoriser=self.authoriser or defaults.authoriser,
         )
         return Signer(
             key,
-            self.issuer or f"the holder of {key.public.fingerprint}",
+            f"the holder of {key.public.fingerprint}" if self.issuer is None else self.issuer,
             check=self.check,
             request=request,
         )
@@ -95,19 +96,22 @@ class Evidence:
             for _, name in made:
                 Path(name).unlink(missing_ok=True)
 
-    def files(self, receipt: Receipt) -> dict[str, str]:
-        """Files that were written."""
-        if receipt.certificate is None or self.path is None:
-            return {}
-        written = {"certificate": str(self.path)}
-        return written if self.opening is None else {**written, "opening": str(self.opening)}
+    def files(self, receipt: Receipt) -> dict[str, str | None]:
+        """Files that were asked for; None where there was nothing to certify."""
+        asked = {"certificate": self.path, "opening": self.opening}
+        none = receipt.certificate is None
+        return {
+            name: None if none else str(path) for name, path in asked.items() if path is not None
+        }
 
 
 def _beside(path: Path) -> str:
     """An empty file, for its owner only, where ``path`` will be."""
     target = Path(os.path.realpath(path))
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+        handle, name = tempfile.mkstemp(
+            prefix=f"{UNFINISHED}{target.name}.", suffix=".tmp", dir=target.parent
+        )
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror or error})") from None
     os.close(handle)

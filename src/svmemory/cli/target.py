@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..errors import InputError
+from ..errors import InputError, SVMemoryError
+from ..tables import Table
 from .files import OpenedMemory
+from .output import note
 
 if TYPE_CHECKING:
     from ..store import Store, StoredMemory
@@ -43,6 +45,7 @@ class StoreTarget:
     url: str
     name: str | None
     vault: str | None
+    quiet: bool = False
 
     def need_name(self) -> str:
         """The memory's name; InputError if none was given."""
@@ -55,7 +58,13 @@ class StoreTarget:
         """The store, open inside the block."""
         from ..store import Store  # SQLAlchemy takes a while to load
 
-        with Store(self.url, vault=self.vault, create=create) as store:
+        def waiting(sentence: str) -> None:
+            note(sentence, self.quiet)
+
+        with (
+            in_options(),
+            Store(self.url, vault=self.vault, create=create, waiting=waiting) as store,
+        ):
             yield store
 
     @contextmanager
@@ -63,6 +72,11 @@ class StoreTarget:
         """The memory, its store open inside the block."""
         name = self.need_name()
         with self.store() as store:
+            if name not in store.names and store.dropped(name):
+                raise InputError(
+                    f"memory {name!r} was dropped from this store; `receipts --dropped` and"
+                    " `log --dropped` show what is left of it"
+                )
             yield store.open(name)
 
     @contextmanager
@@ -90,4 +104,45 @@ def need_target(context: typer.Context) -> StoreTarget:
     target = target_of(context)
     if target is None:
         raise InputError("give a store: svmemory --store URL [--name MEMORY] COMMAND")
-    return target
+    options = context.params
+    return replace(target, quiet=bool(options.get("quiet") or options.get("as_json")))
+
+
+@contextmanager
+def in_options() -> Iterator[None]:
+    """Raise errors of the store in the words of the command line."""
+    try:
+        yield
+    except SVMemoryError as error:
+        message = in_words(str(error))
+        if message == str(error):
+            raise
+        raise type(error)(message) from None
+
+
+_OPTIONS = {
+    "open the store with vault=": "give its vault with --vault URL",
+    "readmit=True": "--readmit",
+    "Store(url, vault=...)": "--vault URL",
+}
+
+
+def in_words(message: str) -> str:
+    """A sentence of the store with the command line's options in place of Python's."""
+    for python, option in _OPTIONS.items():
+        message = message.replace(python, option)
+    return message
+
+
+def times_of(table: Table, column: str, id_column: str | None) -> list[str]:
+    """A column of times as text; InputError names the cell that is empty or no time."""
+    from ..store.times import as_time
+
+    result = []
+    for i, text in enumerate(table.labels(column)):
+        place = table.place(i, column, id_column)
+        if text is None:
+            raise InputError(f"{place}: empty; a time is needed")
+        as_time(text, f"{place}: it")
+        result.append(text)
+    return result

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..certificate.plain import visible
 from ..errors import InputError
 from . import CHECK_FAILED, PENDING
 from .options import JsonFlag
@@ -97,24 +98,25 @@ def _print(found: Verification) -> None:
     colours = {"pass": "green", "warn": "yellow", "fail": "red", "not run": "yellow"}
     for check in found.checks:
         verdict = typer.style(f"{check.verdict:<7}", fg=colours[check.verdict])
-        typer.echo(f"{verdict}  {check.layer:<10}  {check.name}: {_shown(check.reason)}")
+        typer.echo(f"{verdict}  {check.layer:<10}  {check.name}: {visible(check.reason)}")
     if found.statement is not None:
-        _summarise(found.statement)
+        _summarise(found.statement["predicate"])
     typer.echo(typer.style(found.conclusion, bold=True) + _why(found))
 
 
-def _summarise(statement: dict[str, object]) -> None:
-    predicate: dict[str, dict[str, object]] = statement["predicate"]  # type: ignore[assignment]
+def _summarise(predicate: dict[str, Any]) -> None:
+    """What the certificate says: who and why, what the deletion reached, and its limits."""
     identity, request = predicate["identity"], predicate["request"]
     typer.echo(
-        f"{_shown(identity['issuer'])} says: {len(predicate['removed'])} removed for"
-        f" {_shown(request['id'])} ({_shown(request['ground'])}), {request['completed']}"
+        f"{visible(identity['issuer'])} says: {len(predicate['removed'])} removed for"
+        f" {visible(request['id'])} ({visible(request['ground'])}), {request['completed']}"
     )
-
-
-def _shown(text: object) -> str:
-    """Text from a document without control characters, which could rewrite a terminal."""
-    return "".join(letter if letter.isprintable() else "?" for letter in str(text))
+    for state in ("reached", "not reached", "not ours"):
+        sinks = [visible(one["sink"]) for one in predicate["scope"] if one["state"] == state]
+        if sinks:
+            typer.echo(f"  {state + ':':<13}{', '.join(sinks)}")
+    for limit in predicate["limits"]:
+        typer.echo(f"  {'limit:':<13}{visible(limit)}")
 
 
 def _why(found: Verification) -> str:

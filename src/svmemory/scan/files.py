@@ -1,4 +1,4 @@
-"""The files below a folder, read in blocks; what is no file is named and left alone.
+"""What is below a folder: names, files, read in blocks, and what is no file and is left alone.
 
 Links are not followed, pipes and devices are not opened, other file systems are not entered: a scan
 must not hang, and must not report what lies elsewhere.
@@ -14,18 +14,6 @@ from dataclasses import dataclass
 
 BLOCK = 1 << 22
 
-_MAGIC = {  # how files begin in which bytes cannot be found as they were
-    b"\x1f\x8b": "gzip",
-    b"PK\x03\x04": "zip",
-    b"\x28\xb5\x2f\xfd": "zstd",
-    b"\xfd7zXZ\x00": "xz",
-    b"BZh": "bzip2",
-    b"\x04\x22\x4d\x18": "lz4",
-    b"7z\xbc\xaf\x27\x1c": "7z",
-    b"PAR1": "Parquet",
-    b"ORC": "ORC",
-}
-
 
 @dataclass(frozen=True)
 class Skipped:
@@ -37,11 +25,14 @@ class Skipped:
     why : str
     matters : bool
         Whether it might have held bytes of this folder's.
+    given : bool
+        Whether it is an input of the scan: the file that the rows came from.
     """
 
     path: str
     why: str
     matters: bool
+    given: bool = False
 
 
 @dataclass(frozen=True)
@@ -52,7 +43,26 @@ class File:
     name: str
 
 
-def walk(root: str) -> Iterator[File | Skipped]:
+@dataclass(frozen=True)
+class Name:
+    """A name below the folder, of whatever kind of thing, or the text that a link holds.
+
+    Attributes
+    ----------
+    text : str
+        Relative to the folder.
+    own : int
+        Where its last part begins; the parts before are names of their own.
+    place : str
+        What it is a name of.
+    """
+
+    text: str
+    own: int
+    place: str
+
+
+def walk(root: str) -> Iterator[Name | File | Skipped]:
     """Everything below ``root``, or ``root`` itself if it is a file, in the order of names."""
     top = os.stat(root)
     if not stat.S_ISDIR(top.st_mode):
@@ -70,6 +80,7 @@ def walk(root: str) -> Iterator[File | Skipped]:
         below = []
         for entry in listed:
             name = os.path.relpath(entry.path, root)
+            yield Name(name, len(name) - len(entry.name), name)
             try:
                 mode, device = entry.stat(follow_symlinks=False)[0:3:2]
             except OSError as error:
@@ -83,6 +94,8 @@ def walk(root: str) -> Iterator[File | Skipped]:
             elif stat.S_ISREG(mode):
                 yield File(entry.path, name)
             else:
+                if stat.S_ISLNK(mode) and (target := _target(entry.path)):
+                    yield Name(target, 0, name)
                 yield Skipped(name, _kind(mode), False)
         folders += reversed(below)
 
@@ -132,14 +145,17 @@ def _hole(handle: int, offset: int) -> int:
         os.lseek(handle, offset, os.SEEK_SET)
 
 
-def compressed(start: bytes) -> str | None:
-    """The format of a file that begins like this, if bytes cannot be found in it as they were."""
-    return next((name for magic, name in _MAGIC.items() if start.startswith(magic)), None)
-
-
 def shown(name: str) -> str:
     """A file name that can be printed, whatever its bytes are."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def _target(path: str) -> str:
+    """Where a link leads, as it is written in the link."""
+    try:
+        return os.readlink(path)
+    except OSError:  # it is no link any more
+        return ""
 
 
 def _kind(mode: int) -> str:

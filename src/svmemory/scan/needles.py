@@ -1,6 +1,6 @@
 """The byte strings that a row leaves in a file: its numbers in six encodings, its texts in three.
 
-The commonest of them are also looked for in base64, in which JSON carries bytes: certificates do.
+The same byte strings are looked for in what base64 stands for (letters.py).
 
 The needle is a whole key or a whole value, not a single number: single numbers occur everywhere by
 chance. Databases cut long records over pages, so a row longer than a few dozen bytes is searched in
@@ -9,7 +9,6 @@ pieces, and each piece counts.
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -41,11 +40,10 @@ TEXT_FORMS = {
     "UTF-16 big-endian": "utf-16-be",
 }
 
-IN_BASE64 = ("float64 little-endian", "float32 little-endian", "UTF-8")
+PARTS = {"key": "key", "raw key": "raw", "value": "value", "id": "id", "subject": "subject"}
+"""What is looked for of a row, and the attribute that it is in."""
 
-_IN = "base64 of "
-
-PARTS = ("key", "value", "id", "subject")
+NUMBERS = ("key", "raw key", "value")
 
 
 @dataclass(frozen=True)
@@ -59,12 +57,15 @@ class ScanRow:
         As the memory holds it, that is, scaled.
     value : (dv,) array or None
     subject : str or None
+    raw : (d,) array or None
+        The key before it was scaled.
     """
 
     id: str
     key: Floats
     value: Floats | None = None
     subject: str | None = None
+    raw: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -73,11 +74,6 @@ class Form:
 
     part: str
     encoding: str
-
-    @property
-    def in_base64(self) -> bool:
-        """Whether the bytes are written in base64 once more."""
-        return self.encoding.startswith(_IN)
 
 
 @dataclass(frozen=True)
@@ -91,32 +87,17 @@ class Encoded:
 def encodings(row: ScanRow) -> list[Encoded]:
     """All byte strings of a row, whole, however short."""
     found = []
-    for part in PARTS:
-        content = getattr(row, part)
+    for part, attribute in PARTS.items():
+        content = getattr(row, attribute)
         if content is None or not len(content):
             continue
-        if part in ("key", "value"):
+        if part in NUMBERS:
             numbers = np.asarray(content, np.float64)
             data = {name: _number_bytes(numbers, code) for name, code in NUMBER_FORMS.items()}
         else:
             data = {name: content.encode(codec) for name, codec in TEXT_FORMS.items()}
         found += [Encoded(Form(part, name), one) for name, one in data.items()]
-        for name in IN_BASE64:
-            one = data.get(name)
-            if one is not None:
-                form = Form(part, _IN + name)
-                found += [Encoded(form, text) for text in base64_texts(one)]
     return found
-
-
-def base64_texts(data: bytes) -> list[bytes]:
-    """What base64 makes of bytes in the middle of others: three texts, by where they begin."""
-    texts = []
-    for before in range(3):
-        text = b64encode(bytes(before) + data)
-        # Letters that depend on the bytes before and after are cut off.
-        texts.append(text[-(-before * 8 // 6) : (before + len(data)) * 8 // 6])
-    return texts
 
 
 def pieces(data: bytes) -> list[bytes]:
@@ -131,8 +112,7 @@ def unfit(form: Form, data: bytes) -> str | None:
     """Why a byte string is no needle, None if it is one."""
     if len(data) < SHORTEST:
         return f"shorter than {SHORTEST} bytes: found everywhere by chance"
-    least = 2 * LEAST_VARIED if form.in_base64 else LEAST_VARIED
-    if form.part in ("key", "value") and varied(data) < least:
+    if form.part in NUMBERS and varied(data) < LEAST_VARIED:
         return "nearly all bytes the same: found everywhere by chance"
     return None
 

@@ -28,8 +28,9 @@ class Found:
     rows : tuple of str
         Ids of the rows that it belongs to.
     part : str
-        "key", "value", "id" or "subject".
+        "key", "raw key" (before it was scaled), "value", "id" or "subject".
     encoding : str
+        Such as "float32 big-endian", or "base64 of float32 big-endian".
     occurrences : int
         Of the whole needle, or, where it is long, of its pieces.
     pieces, of : int
@@ -61,16 +62,18 @@ class Omitted:
 class Control:
     """The same search for rows that are still held: it shows what the scan is able to see.
 
-    ``rows`` are the ids that were looked for, ``seen`` what of them was found.
+    ``rows`` are the ids that were looked for, ``seen`` what of them was found, ``files`` in how
+    many files their numbers were. It shows nothing of the other files.
     """
 
     rows: tuple[str, ...]
     seen: tuple[Found, ...]
+    files: int
 
     @property
     def shown(self) -> bool:
         """Whether the numbers of a live row were seen; its name alone is not enough."""
-        return any(found.part in ("key", "value") for found in self.seen)
+        return self.files > 0
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,8 @@ class ScanReport:
     skipped : tuple of Skipped
         What was not read below the folder.
     compressed : tuple of (str, str)
-        Files, with their format, that were read but may hold rows in a form that is not seen.
+        Files, with their format, that were read but may hold rows in a form that is not seen:
+        compressed or encrypted.
     """
 
     path: str
@@ -117,7 +121,12 @@ class ScanReport:
     def doubts(self) -> list[str]:
         """Why finding nothing would not show that nothing is there; empty when it does."""
         doubts = []
-        if self.control is not None and not self.control.shown:
+        if self.control is None:
+            doubts.append(
+                "no control: without live rows nothing shows that this scan could have seen a row"
+                " here; give the memory that holds them (--live MEMORY)"
+            )
+        elif not self.control.shown:
             doubts.append(
                 f"the control failed: the numbers of live rows ({_some(self.control.rows)}) were"
                 " not found either, so this scan could not have seen a row here"
@@ -126,13 +135,19 @@ class ScanReport:
             doubts.append(
                 f"nothing of the numbers of {_some(self.unsearchable)} could be looked for"
             )
-        missed = [one.path for one in self.skipped if one.matters]
+        given = [one.path for one in self.skipped if one.matters and one.given]
+        if given:
+            doubts.append(
+                f"the file that the rows came from lies here and holds them: {_some(given)}; move"
+                " it away, or say that it may stay (--keep-row-file)"
+            )
+        missed = [one.path for one in self.skipped if one.matters and not one.given]
         if missed:
             doubts.append(f"not read: {_some(missed)}")
         if self.compressed:
             doubts.append(
-                "compressed, so that bytes are not seen as they were:"
-                f" {_some(name for name, _ in self.compressed)}"
+                "compressed or encrypted, so that bytes are not seen as they were:"
+                f" {_some(f'{name} ({kind})' for name, kind in self.compressed)}"
             )
         if not self.files:
             doubts.append("there was no file to read")

@@ -37,7 +37,7 @@ def rows_of_json(path: str | os.PathLike[str]) -> list[ScanRow]:
     Raises
     ------
     InputError
-        If a row cannot be read; names it.
+        If there is no row, or one cannot be read; names it.
     """
     where = os.fspath(path)
     try:
@@ -45,7 +45,10 @@ def rows_of_json(path: str | os.PathLike[str]) -> list[ScanRow]:
             text = stream.read()
     except UnicodeDecodeError:
         raise InputError(f"{where}: it is not UTF-8 text") from None
-    return [_row(one, f"{where}: row {i}") for i, one in enumerate(_objects(text, where), 1)]
+    objects = _objects(text, where)
+    if not objects:
+        raise InputError(f"{where}: it holds no row")
+    return [_row(one, f"{where}: row {i}") for i, one in enumerate(objects, 1)]
 
 
 def _objects(text: str, where: str) -> list[Any]:

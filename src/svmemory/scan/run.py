@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 
 from ..errors import InputError
-from .files import File, Skipped, blocks, compressed, shown, walk
-from .needles import Form, ScanRow, blob, encodings, pieces, unfit
-from .report import Control, Found, Omitted, Place, ScanReport
+from .files import Name, shown
+from .needles import NUMBERS, Form, ScanRow, blob, encodings, pieces, unfit
+from .reading import PLACES, Reader, Sought, identity
+from .report import Control, Found, Omitted, ScanReport
 from .search import Searcher
 
 Progress = Callable[[int, int], None]
@@ -19,7 +19,6 @@ Location = str | os.PathLike[str]
 CONTROLS = 3
 """Live rows that are looked for as a control."""
 
-_PLACES = 5  # listed of each needle
 _TOGETHER = 500  # live rows compared at once
 _SHARED = "live rows hold the same bytes"
 
@@ -33,6 +32,7 @@ def scan(
     live: Sequence[ScanRow] = (),
     skip: Iterable[Location] = (),
     progress: Progress | None = None,
+    may_stay: bool = False,
 ) -> ScanReport:
     """Look for the bytes of rows in every file at or below ``path``.
 
@@ -44,11 +44,13 @@ def scan(
         Rows that should be gone.
     live : sequence of ScanRow, optional
         Rows that may be there. Bytes that they share with ``rows`` are not looked for, and some of
-        them are looked for as a control.
+        them are looked for as a control; without any, nothing is called absent.
     skip : iterable of paths, optional
-        Files that are not read, such as the one that ``rows`` came from.
+        Files that ``rows`` came from: where one is met it is not read, and leaves a doubt.
     progress : callable, optional
         Called as ``progress(done, total)``, in bytes.
+    may_stay : bool, optional
+        Whether files in ``skip`` may lie there: then they leave no doubt.
 
     Raises
     ------
@@ -71,8 +73,11 @@ def scan(
     controlled = _needles(control)[0]
     for needle in _among(list(controlled), rows):
         del controlled[needle]
-    sought = _Sought([*wanted, *controlled])
-    pile = _read(root, sought, {_identity(one) for one in skip}, progress)
+    sought = Sought([*wanted, *controlled], _numbers(controlled))
+    pile = Reader(sought)
+    for text in {os.fsdecode(os.path.basename(os.path.abspath(one))) for one in (path, root)}:
+        pile.name(Name(text, 0, text))
+    pile.read(root, {identity(one) for one in skip}, may_stay, progress)
     return ScanReport(
         path=shown(os.fspath(path)),
         rows=tuple(row.id for row in rows),
@@ -89,28 +94,8 @@ def scan(
     )
 
 
-@dataclass
-class _Sought:
-    """What is looked for, and what was found of it so far."""
-
-    needles: list[bytes]
-    counts: dict[bytes, int] = field(default_factory=lambda: defaultdict(int))
-    places: dict[bytes, list[Place]] = field(default_factory=lambda: defaultdict(list))
-
-    def hit(self, needle: bytes, place: Place) -> None:
-        self.counts[needle] += 1
-        if len(self.places[needle]) < _PLACES:
-            self.places[needle].append(place)
-
-
-@dataclass
-class _Pile:
-    """What was read."""
-
-    files: int = 0
-    bytes: int = 0
-    skipped: list[Skipped] = field(default_factory=list)
-    compressed: list[tuple[str, str]] = field(default_factory=list)
+def _numbers(owners: Owners) -> set[bytes]:
+    return {needle for needle, forms in owners.items() if any(f.part in NUMBERS for _, f in forms)}
 
 
 def _needles(rows: Sequence[ScanRow]) -> tuple[Owners, dict[tuple[int, Form], str]]:
@@ -142,48 +127,7 @@ def _among(needles: Sequence[bytes], rows: Sequence[ScanRow]) -> set[bytes]:
     return found
 
 
-def _read(
-    root: str, sought: _Sought, skip: set[tuple[int, int]], progress: Progress | None
-) -> _Pile:
-    searcher = Searcher(sought.needles)
-    pile = _Pile()
-    files: list[File] = []
-    total = 0
-    for one in walk(root):
-        if isinstance(one, Skipped):
-            pile.skipped.append(Skipped(shown(one.path), one.why, one.matters))
-            continue
-        if skip and _identity(one.path) in skip:
-            pile.skipped.append(Skipped(shown(one.name), "given as input", False))
-            continue
-        files.append(one)
-        total += _size(one.path)
-    done = 0
-    for one in files:
-        name = shown(one.name)
-        for number, _ in searcher.find(os.fsencode(one.name)):
-            sought.hit(searcher.needles[number], Place(name, None))
-        try:
-            for offset, repeated, data in blocks(one.path, max(0, searcher.longest - 1)):
-                if offset == 0 and (kind := compressed(data)):
-                    pile.compressed.append((name, kind))
-                for number, at in searcher.find(data):
-                    needle = searcher.needles[number]
-                    if at + len(needle) > repeated:  # else it was found in the block before
-                        sought.hit(needle, Place(name, offset + at))
-                pile.bytes += len(data) - repeated
-                done += len(data) - repeated
-                if progress is not None:
-                    progress(min(done, total), total)
-        except OSError as error:
-            reason = f"cannot be read ({error.strerror or error})"
-            pile.skipped.append(Skipped(name, reason, True))
-        else:
-            pile.files += 1
-    return pile
-
-
-def _found(wanted: Owners, rows: Sequence[ScanRow], sought: _Sought) -> tuple[Found, ...]:
+def _found(wanted: Owners, rows: Sequence[ScanRow], sought: Sought) -> tuple[Found, ...]:
     """What was found of some needles, one entry for each group of rows and form."""
     groups: dict[tuple[tuple[str, ...], Form], list[bytes]] = defaultdict(list)
     for needle, owners in wanted.items():
@@ -194,25 +138,27 @@ def _found(wanted: Owners, rows: Sequence[ScanRow], sought: _Sought) -> tuple[Fo
             groups[tuple(dict.fromkeys(names)), form].append(needle)
     found = []
     for (ids, form), needles in groups.items():
-        hits = [needle for needle in needles if sought.counts.get(needle)]
-        if hits:
-            places = [place for needle in hits for place in sought.places[needle]]
-            found.append(
-                Found(
-                    rows=ids,
-                    part=form.part,
-                    encoding=form.encoding,
-                    occurrences=sum(sought.counts[needle] for needle in hits),
-                    pieces=len(hits),
-                    of=len(needles),
-                    places=tuple(places[:_PLACES]),
+        for base64 in (False, True):
+            hits = [(one, base64) for one in needles if (one, base64) in sought.counts]
+            if hits:
+                places = [place for hit in hits for place in sought.places[hit]]
+                found.append(
+                    Found(
+                        rows=ids,
+                        part=form.part,
+                        encoding=f"base64 of {form.encoding}" if base64 else form.encoding,
+                        occurrences=sum(sought.counts[hit] for hit in hits),
+                        pieces=len(hits),
+                        of=len(needles),
+                        places=tuple(places[:PLACES]),
+                    )
                 )
-            )
     return tuple(found)
 
 
-def _control(rows: Sequence[ScanRow], controlled: Owners, sought: _Sought) -> Control:
-    return Control(tuple(row.id for row in rows), _found(controlled, rows, sought))
+def _control(rows: Sequence[ScanRow], controlled: Owners, sought: Sought) -> Control:
+    ids = tuple(row.id for row in rows)
+    return Control(ids, _found(controlled, rows, sought), len(sought.seen))
 
 
 def _omissions(
@@ -233,25 +179,5 @@ def _omissions(
 
 
 def _unsearchable(rows: Sequence[ScanRow], wanted: Owners) -> tuple[str, ...]:
-    seen = {
-        i
-        for owners in wanted.values()
-        for i, form in owners
-        if form.part in ("key", "value") and not form.in_base64
-    }
+    seen = {i for owners in wanted.values() for i, form in owners if form.part in ("key", "value")}
     return tuple(row.id for i, row in enumerate(rows) if i not in seen)
-
-
-def _identity(path: Location) -> tuple[int, int]:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return (-1, -1)
-    return status.st_dev, status.st_ino
-
-
-def _size(path: str) -> int:
-    try:
-        return os.stat(path, follow_symlinks=False).st_size
-    except OSError:
-        return 0

@@ -56,7 +56,7 @@ class Change:
 
     def advance(self, rows: int = 0, next_id: int = 0) -> None:
         """Count the change, and the row numbers and ids that it used."""
-        self.record = records.advance(self.connection, self.record, rows, next_id)
+        self.record = records.advance(self.connection, self.record, len(self.memory), rows, next_id)
 
 
 class Changing(StoredView):
@@ -94,10 +94,11 @@ class Changing(StoredView):
         with self._lock, self._store.database.writing() as connection:
             record = records.again(connection, self._record, lock=True)
             self._content = None
+            self._sealer(record)  # another vault would make every row unreadable
             lost = delete_unreadable(connection, record, self._store.vault)
             content = self._load(connection, record, solve=True)
             content.save_support(connection, record)
-            records.advance(connection, record)
+            records.advance(connection, record, len(content.memory))
             number = records.next_receipt(connection, record.memory)
             message = f"solved afresh; {lost} rows without a key left out"
             receipt = Receipt("repaired", self.name, number, records.now(), message)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, delete, select, update
 
+from ..errors import StoreError
 from . import records, schema
-from .database import Database
+from .database import Database, Waiting
 from .results import Receipt
 from .vault import Vault, batches
 
@@ -22,14 +23,16 @@ def count_erasure(connection: Connection) -> None:
     )
 
 
-def purge(database: Database) -> str | None:
+def purge(database: Database, waiting: Waiting | None = None) -> str | None:
     """Take deleted bytes out of the files if that is due; why it could not be done, or None."""
     facts = schema.facts
     with database.reading() as connection:
         number = {line.name: line.number for line in connection.execute(select(facts))}
+    if not all(isinstance(number.get(name), int) for name in ("purged", "erasures")):
+        raise StoreError(f"{database.name}: this store is damaged: its counters are no numbers")
     if number["purged"] >= number["erasures"]:
         return None
-    if (why := database.purge()) is not None:
+    if (why := database.purge(waiting)) is not None:
         return f"pending: {why}"
     with database.writing() as connection:
         connection.execute(
@@ -41,13 +44,24 @@ def purge(database: Database) -> str | None:
 
 
 def shred(database: Database, vault: Vault, memory: int) -> Receipt | None:
-    """Destroy the keys of a memory's deleted rows; the receipt, or None if none is due."""
+    """Destroy the keys of a memory's deleted rows; the receipt, or None if none is due.
+
+    Raises
+    ------
+    StoreError
+        If the keys are in another vault: they are still due.
+    """
     due = schema.shreds
     with database.reading() as connection:
         query = select(due.c.vault_key).where(due.c.memory == memory)
         names = [bytes(name) for name in connection.scalars(query)]
+        owner = connection.scalar(
+            select(schema.memories.c.vault).where(schema.memories.c.memory == memory)
+        )
     if not names:
         return None
+    if owner is not None and bytes(owner) != vault.token:
+        raise StoreError(f"{vault.database.name} is another vault, without these keys")
     vault.destroy(names)
     left = vault.purge()
     with database.writing() as connection:
@@ -73,10 +87,23 @@ def shred(database: Database, vault: Vault, memory: int) -> Receipt | None:
 
 
 def finish_shreds(database: Database, vault: Vault | None) -> None:
-    """Destroy the keys that a crash has left over."""
+    """Destroy the keys that a crash has left over; those in another vault have to wait."""
     if vault is None:
         return
     with database.reading() as connection:
-        waiting = connection.scalars(select(schema.shreds.c.memory).distinct()).all()
-    for memory in waiting:
-        shred(database, vault, memory)
+        query = (
+            select(schema.shreds.c.memory, schema.memories.c.vault)
+            .join(schema.memories, schema.memories.c.memory == schema.shreds.c.memory)
+            .distinct()
+        )
+        due = connection.execute(query).all()
+    for memory, owner in due:
+        if owner is None or bytes(owner) == vault.token:
+            shred(database, vault, memory)
+
+
+def unshredded(database: Database, memory: int) -> bool:
+    """Whether keys of a memory's deleted rows have still to be destroyed."""
+    query = select(schema.shreds.c.memory).where(schema.shreds.c.memory == memory).limit(1)
+    with database.reading() as connection:
+        return connection.scalar(query) is not None

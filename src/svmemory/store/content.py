@@ -20,7 +20,7 @@ from ..memory import SupportVectorMemory
 from . import checksum, schema
 from .records import Record
 from .sealing import Sealer
-from .vault import Vault
+from .vault import UnreadableError, Vault
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -80,13 +80,17 @@ class Content:
         memory.header = record.header
         content = cls(memory, sealer)
         table = schema.rows
-        lines = _lines(connection, table.c.memory == record.memory)
-        content._checksum = checksum.added(0, lines)
         try:
+            lines = _lines(connection, table.c.memory == record.memory)
+            content._checksum = checksum.added(0, lines)
+            if len(lines) != record.held and not solve:
+                raise StoreError(f"it should hold {record.held} rows, and {len(lines)} are there")
             if lines:
                 plain = lines if sealer is None else sealer.opened(lines)
                 content._adopt(connection, record, plain, solve)
-        except (SVMemoryError, ValueError, UnicodeDecodeError) as error:
+        except UnreadableError as error:
+            raise StoreError(f"memory {record.name!r} cannot be read: {error}") from None
+        except (SVMemoryError, ValueError, TypeError, OverflowError) as error:
             raise StoreError(f"memory {record.name!r} is damaged: {error}") from None
         return content
 
@@ -223,7 +227,7 @@ class Content:
         )
 
     def _checksum_bytes(self) -> bytes:
-        return self._checksum.to_bytes(32, "little")
+        return checksum.as_bytes(self._checksum)
 
     def _enter(self, names: Sequence[str], numbers: Sequence[int]) -> None:
         self._row_of.update(zip(names, numbers, strict=True))

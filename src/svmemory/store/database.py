@@ -7,7 +7,7 @@ What differs between SQLite and PostgreSQL is in :mod:`svmemory.store.sqlite` an
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -19,6 +19,7 @@ from ..errors import InputError, StoreError
 from . import postgres, sqlite
 
 Target = str | os.PathLike[str] | Engine
+Waiting = Callable[[str], None]  # told, once, what a purge waits for
 
 
 class Server(Protocol):
@@ -36,7 +37,10 @@ class Server(Protocol):
     def lock_all(self, connection: Connection) -> None:
         """Let nobody else make or change tables until this transaction ends."""
 
-    def purge(self, engine: Engine) -> str | None:
+    def exists(self) -> bool:
+        """Whether there is a database to connect to; a server is taken to have it."""
+
+    def purge(self, engine: Engine, waiting: Waiting | None) -> str | None:
         """Take what deleted rows left out of the files; why it could not be done, or None."""
 
     def explain(self, message: str) -> str:
@@ -53,17 +57,19 @@ class Database:
         the settings that every connection needs are made as well.
     create : bool
         Whether an SQLite file may be made where there is none.
+    what : str
+        What it is for, in messages: "store" or "vault".
     """
 
-    def __init__(self, target: Target, create: bool) -> None:
+    def __init__(self, target: Target, create: bool, what: str = "store") -> None:
         self._own = not isinstance(target, Engine)
-        url = target.url if isinstance(target, Engine) else _url(target)
+        url = target.url if isinstance(target, Engine) else _url(target, what)
         self.name = url.render_as_string(hide_password=True)
         kind = url.get_backend_name()
         if kind not in ("sqlite", "postgresql"):
-            raise StoreError(f"{self.name}: a store is an SQLite file or a PostgreSQL database")
+            raise StoreError(f"{self.name}: a {what} is an SQLite file or a PostgreSQL database")
         self.server: Server = (
-            sqlite.SQLite(url, create) if kind == "sqlite" else postgres.Postgres()
+            sqlite.SQLite(url, create, what) if kind == "sqlite" else postgres.Postgres()
         )
         self.engine = target if isinstance(target, Engine) else _engine(url, self.name)
         self._closed = False
@@ -96,11 +102,11 @@ class Database:
             with connection.begin():
                 yield connection
 
-    def purge(self) -> str | None:
+    def purge(self, waiting: Waiting | None = None) -> str | None:
         """Take what deleted rows left out of the files; why it could not be done, or None."""
         try:
             with self.translated():
-                return self.server.purge(self.engine)
+                return self.server.purge(self.engine, waiting)
         except StoreError as error:
             return str(error)
 
@@ -120,11 +126,11 @@ class Database:
             raise StoreError(f"{self.name}: {' '.join(str(error).split())}") from error
 
 
-def _url(target: str | os.PathLike[str]) -> URL:
+def _url(target: str | os.PathLike[str], what: str) -> URL:
     """URL of a target; what has no scheme is the path of an SQLite file."""
     text = os.fspath(target)
     if not text:
-        raise InputError("a store needs a URL or a path")
+        raise InputError(f"a {what} needs a URL or a path")
     if "://" not in text:
         return URL.create("sqlite", database=text)
     try:

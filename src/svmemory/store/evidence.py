@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, insert, select
 
-from ..errors import InputError
+from ..errors import InputError, StoreError
 from . import schema
 
 if TYPE_CHECKING:
@@ -33,7 +33,11 @@ def log_of(connection: Connection, memory: int) -> Log:
 
     table = schema.log
     query = select(table.c.entry).where(table.c.memory == memory).order_by(table.c.position)
-    return Log(bytes(line) for line in connection.scalars(query))
+    try:
+        lines = [bytes(line) for line in connection.scalars(query)]
+    except TypeError as error:
+        raise StoreError(f"the log of a memory is damaged ({error})") from None
+    return Log(lines)
 
 
 def bound(change: Change, signer: Signer) -> tuple[Signer, Log]:

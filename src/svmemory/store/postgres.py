@@ -6,7 +6,10 @@ write-ahead log, archives and replicas are out of a client's reach.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sqlalchemy import Connection, Engine, text
+from sqlalchemy.exc import OperationalError
 
 from . import schema
 
@@ -34,14 +37,28 @@ class Postgres:
         """Let nobody else make or change tables until this transaction ends."""
         connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
 
-    def purge(self, engine: Engine) -> str | None:
+    def exists(self) -> bool:
+        """Whether there is a database: connecting will tell."""
+        return True
+
+    def purge(self, engine: Engine, waiting: Callable[[str], None] | None) -> str | None:
         """Rewrite the files of all tables that held rows or what is derived from them."""
         with engine.connect() as connection:
             connection = connection.execution_options(isolation_level="AUTOCOMMIT")
-            connection.execute(text(f"SET lock_timeout = '{WAIT}s'"))
+            connection.execute(text("SET lock_timeout = '1s'"))
             try:
                 for table in (*schema.CONTENT, schema.shreds):
-                    connection.execute(text(f"VACUUM FULL {table.name}"))
+                    vacuum = text(f"VACUUM FULL {table.name}")
+                    try:
+                        connection.execute(vacuum)
+                    except OperationalError as error:
+                        if "lock timeout" not in str(error.orig):
+                            raise
+                        if waiting is not None:
+                            waiting(f"the purge waits up to {WAIT} s for others to release a table")
+                            waiting = None
+                        connection.execute(text(f"SET lock_timeout = '{WAIT}s'"))
+                        connection.execute(vacuum)
             finally:
                 connection.execute(text("RESET lock_timeout"))
         return None
@@ -57,6 +74,7 @@ class Postgres:
 _EXPLAINED = {
     "no space left": "the server's disk is full; nothing was changed",
     "connection refused": "the server does not answer",
+    'relation "svm_': "the store is damaged: a table is missing",
     "does not exist": "the server knows no such database or role",
     "lock timeout": "others have used a table for too long; try again",
     "read-only transaction": "the server is read-only",

@@ -1,10 +1,17 @@
-"""A memory's own line in the store: contract, header, counters, and its receipts."""
+"""A memory's own line in the store: contract, header, counters, and its receipts.
+
+The line has a digest of all its columns, and says how many rows and which tombstones the memory
+has. So lines that were lost or altered by another program are noticed, and never pass for a memory
+that is as it should be. It finds damage: who can write to the store can also write another digest.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -13,13 +20,18 @@ from sqlalchemy import Connection, Row, delete, func, select, update
 
 from ..contract import KERNEL_VERSION, Contract
 from ..digest import canonical_json, contract_fields
-from ..errors import ContractError, InputError, StoreError
-from . import schema
+from ..errors import InputError, StoreError, SVMemoryError
+from . import checksum, schema
 from .evidence import log_of
 from .results import Receipt
 
 if TYPE_CHECKING:
     from ..certificate.log import Log
+
+_DOMAIN = b"svmemory-store-memory-1\0"
+_COVERED = [
+    column.name for column in schema.memories.columns if column.name not in ("memory", "digest")
+]
 
 
 @dataclass(frozen=True)
@@ -43,6 +55,12 @@ class Record:
         Goes up with every change.
     next_row, next_id : int
         Numbers that no row has had.
+    held : int
+        Number of rows.
+    erased : bytes
+        Checksum of its tombstones.
+    vault : bytes or None
+        Which vault has its keys; None if they are in none, or if it was made by version 1.
     """
 
     memory: int
@@ -55,6 +73,28 @@ class Record:
     generation: int
     next_row: int
     next_id: int
+    held: int
+    erased: bytes
+    vault: bytes | None
+
+    def columns(self) -> dict[str, Any]:
+        """The line, with its digest."""
+        values: dict[str, Any] = {
+            "name": self.name,
+            "live": 1,
+            "token": self.token,
+            "salt": self.salt,
+            **contract_fields(self.contract),
+            "header": _json(self.header),
+            "sealed": int(self.sealed),
+            "generation": self.generation,
+            "next_row": self.next_row,
+            "next_id": self.next_id,
+            "held": self.held,
+            "erased": self.erased,
+            "vault": self.vault,
+        }
+        return {**values, "digest": digest_of(values)}
 
 
 @dataclass(frozen=True)
@@ -77,31 +117,40 @@ class Archive:
 
 
 def create(
-    connection: Connection, name: str, contract: Contract, header: dict[str, Any], sealed: bool
-) -> None:
-    """Enter a new memory without rows."""
-    connection.execute(
-        schema.memories.insert().values(
-            name=name,
-            live=1,
-            token=os.urandom(16),
-            salt=os.urandom(32),
-            **contract_fields(contract),
-            header=_json(header),
-            sealed=int(sealed),
-            generation=0,
-            next_row=0,
-            next_id=0,
-        )
+    connection: Connection,
+    name: str,
+    contract: Contract,
+    header: dict[str, Any],
+    vault: bytes | None,
+) -> Record:
+    """Enter a new memory without rows; encrypted if it has a vault."""
+    new = Record(
+        memory=0,
+        name=name,
+        token=os.urandom(16),
+        salt=os.urandom(32),
+        contract=contract,
+        header=header,
+        sealed=vault is not None,
+        generation=0,
+        next_row=0,
+        next_id=0,
+        held=0,
+        erased=checksum.as_bytes(0),
+        vault=vault,
     )
+    made = connection.execute(schema.memories.insert().values(**new.columns()))
+    (number,) = made.inserted_primary_key or (0,)
+    return replace(new, memory=number)
 
 
 def find(connection: Connection, name: str) -> Record:
     """The live memory of this name; InputError if there is none."""
     table = schema.memories
-    line = connection.execute(
-        select(table).where(table.c.name == name, table.c.live == 1)
-    ).one_or_none()
+    # Not "live is 1": a memory whose mark was altered should be called damaged, not absent.
+    query = select(table).where(table.c.name == name, table.c.live != 0)
+    with undamaged(name):
+        line = connection.execute(query).first()
     if line is None:
         known = connection.scalars(
             select(table.c.name).where(table.c.live == 1).order_by(table.c.name).limit(6)
@@ -143,36 +192,34 @@ def archives(connection: Connection, name: str) -> list[Archive]:
 def again(connection: Connection, known: Record, lock: bool) -> Record:
     """The record as it is now, which nobody else can change if ``lock``ed."""
     table = schema.memories
-    query = select(table).where(table.c.memory == known.memory, table.c.live == 1)
-    line = connection.execute(query.with_for_update() if lock else query).one_or_none()
-    if line is None or bytes(line.token) != known.token:
+    query = select(table).where(table.c.memory == known.memory, table.c.live != 0)
+    with undamaged(known.name):
+        line = connection.execute(query.with_for_update() if lock else query).one_or_none()
+    if line is None:
         raise StoreError(f"memory {known.name!r} was dropped from the store")
-    return _decoded(line)
+    record = _decoded(line)
+    if record.token != known.token:
+        raise StoreError(f"memory {known.name!r} was dropped from the store")
+    return record
 
 
-def advance(connection: Connection, record: Record, rows: int = 0, next_id: int = 0) -> Record:
-    """Note a change: one generation on, and ``rows`` row numbers used."""
+def advance(
+    connection: Connection, record: Record, held: int, rows: int = 0, next_id: int = 0
+) -> Record:
+    """Note a change: one generation on, ``held`` rows now, and ``rows`` row numbers used."""
     new = replace(
         record,
         generation=record.generation + 1,
         next_row=record.next_row + rows,
         next_id=max(record.next_id, next_id),
+        held=held,
     )
     connection.execute(
         update(schema.memories)
         .where(schema.memories.c.memory == record.memory)
-        .values(generation=new.generation, next_row=new.next_row, next_id=new.next_id)
+        .values(**new.columns())
     )
     return new
-
-
-def write_header(connection: Connection, record: Record, header: dict[str, Any]) -> None:
-    """Replace the user's notes."""
-    connection.execute(
-        update(schema.memories)
-        .where(schema.memories.c.memory == record.memory)
-        .values(header=_json(header))
-    )
 
 
 def drop(connection: Connection, record: Record) -> None:
@@ -182,7 +229,9 @@ def drop(connection: Connection, record: Record) -> None:
     connection.execute(
         update(schema.memories)
         .where(schema.memories.c.memory == record.memory)
-        .values(live=0, header="{}", salt=b"", next_row=0, next_id=0)
+        .values(
+            live=0, header="{}", salt=b"", next_row=0, next_id=0, held=0, erased=None, digest=None
+        )
     )
 
 
@@ -208,8 +257,10 @@ def kept_receipts(connection: Connection, memory: int) -> Iterator[dict[str, Any
     """Receipts in order."""
     table = schema.receipts
     query = select(table.c.document).where(table.c.memory == memory).order_by(table.c.number)
-    for document in connection.scalars(query):
-        yield json.loads(document)
+    try:
+        yield from [json.loads(document) for document in connection.scalars(query)]
+    except (TypeError, ValueError) as error:
+        raise StoreError(f"the receipts of a memory are damaged ({error})") from None
 
 
 def now() -> str:
@@ -229,26 +280,65 @@ def _json(header: dict[str, Any]) -> str:
     return text
 
 
-def _decoded(line: Row[Any]) -> Record:
-    if line.kernel != KERNEL_VERSION:
-        raise StoreError(
-            f"memory {line.name!r} has the kernel {line.kernel!r}; this is {KERNEL_VERSION!r}"
-        )
+def digest_of(columns: Mapping[str, Any]) -> bytes:
+    """SHA-256 of the columns of a memory's line; a column of another type is another column.
+
+    Raises
+    ------
+    TypeError
+        If a column is no text, bytes, whole number or None.
+    """
+    hasher = hashlib.sha256(_DOMAIN)
+    for name in _COVERED:
+        value = columns[name]
+        if isinstance(value, int):
+            part = b"i%d" % value
+        elif isinstance(value, str):
+            part = b"s" + value.encode()
+        else:
+            part = b"-" if value is None else b"b" + memoryview(value)
+        hasher.update(len(part).to_bytes(8, "little") + part)
+    return hasher.digest()
+
+
+@contextmanager
+def undamaged(name: str) -> Iterator[None]:
+    """Raise what a line with columns of wrong types leads to as a StoreError that names a memory.
+
+    SQLite keeps whatever it is given, in whatever column.
+    """
     try:
+        yield
+    except (TypeError, ValueError, OverflowError) as error:
+        if isinstance(error, SVMemoryError):
+            raise
+        raise StoreError(f"memory {name!r} is damaged: {error}") from None
+
+
+def _decoded(line: Row[Any]) -> Record:
+    with undamaged(line.name):
+        if line.digest is None or digest_of(line._asdict()) != bytes(line.digest):
+            raise StoreError(
+                f"memory {line.name!r} is damaged: its contract, its counters, its header or the"
+                " salt of its tombstones are not those that were written"
+            )
+        if line.kernel != KERNEL_VERSION:
+            raise StoreError(
+                f"memory {line.name!r} has the kernel {line.kernel!r}; this is {KERNEL_VERSION!r}"
+            )
         numbers = [float.fromhex(text) for text in (line.gamma, line.mass, line.ridge)]
-        contract = Contract(*numbers)
-        header = json.loads(line.header)
-    except (ValueError, OverflowError, ContractError) as error:
-        raise StoreError(f"memory {line.name!r} is damaged ({error})") from None
-    return Record(
-        line.memory,
-        line.name,
-        bytes(line.token),
-        bytes(line.salt),
-        contract,
-        header,
-        bool(line.sealed),
-        line.generation,
-        line.next_row,
-        line.next_id,
-    )
+        return Record(
+            line.memory,
+            line.name,
+            bytes(line.token),
+            bytes(line.salt),
+            Contract(*numbers),
+            json.loads(line.header),
+            bool(line.sealed),
+            line.generation,
+            line.next_row,
+            line.next_id,
+            line.held,
+            bytes(line.erased),
+            None if line.vault is None else bytes(line.vault),
+        )

@@ -96,7 +96,7 @@ class Removing(Changing):
         change.content.delete(connection, change.record, chosen.names)
         if wanted.erase:
             now = as_time(datetime.now(UTC), "time")
-            tombstones.put(connection, change.record, chosen.names, now)
+            change.record = tombstones.put(connection, change.record, chosen.names, now)
         count_erasure(connection)
         change.advance()
         receipt = self._receipt(change, wanted.kind, _sentence(wanted, chosen, len(memory)))
@@ -216,9 +216,17 @@ def _sentence(wanted: Removal, chosen: Chosen, left: int) -> str:
         more = f" and {len(chosen.missing) - 1} more" if len(chosen.missing) > 1 else ""
         absent = f"no row held for {chosen.missing[0]!r}{more}"
     if not chosen.names:
-        return absent or f"nothing held: no row to {wanted.verb}"
+        return absent or _NOTHING[wanted.verb]
     rows = f"{len(chosen.names)} row{'s' if len(chosen.names) > 1 else ''} {wanted.kind}"
     notes = [f"{rows}, {left} left"]
     if wanted.verb == "evict":
         notes.append("by a heuristic, without a certificate: readouts may have changed")
     return "; ".join([*notes, *[absent] * bool(absent)])
+
+
+_NOTHING = {
+    "forget": "no row was named",
+    "expire": "no row is old enough to expire",
+    "evict": "the memory is within the budget, so no row was evicted",
+    "prune": "there is no reserve row to prune",
+}

@@ -82,6 +82,11 @@ class Receipt:
         """Whether the request changed anything."""
         return self.kind != "nothing held"
 
+    @property
+    def pending(self) -> bool:
+        """Whether bytes or keys of deleted rows may be there still."""
+        return self.purged != "done" or (self.shredded is not None and self.shredded.pending)
+
     def kept(self) -> dict[str, Any]:
         """What the store keeps: counts and digests, no ids."""
         return {

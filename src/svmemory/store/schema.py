@@ -1,4 +1,4 @@
-"""Tables of a store, and how an older store becomes one of this version.
+"""Tables of a store; how those of an older version are brought up to date is in migrations.py.
 
 Ids and subjects are kept as UTF-8 bytes, numbers as little-endian float64, and reals of a contract
 in C99 hex: nothing depends on a server's encoding, collation or printing of floats.
@@ -6,7 +6,6 @@ in C99 hex: nothing depends on a server's encoding, collation or printing of flo
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from sqlalchemy import (
@@ -22,12 +21,11 @@ from sqlalchemy import (
     inspect,
     select,
     text,
-    update,
 )
 
 from ..errors import StoreError
 
-VERSION = 1
+VERSION = 2
 """Version of the tables below, kept in ``svm_store``."""
 
 metadata = MetaData()
@@ -58,6 +56,10 @@ memories = Table(
     Column("generation", BigInteger, nullable=False),  # counts changes
     Column("next_row", BigInteger, nullable=False),
     Column("next_id", BigInteger, nullable=False),
+    Column("held", BigInteger),  # rows in svm_rows
+    Column("erased", LargeBinary),  # checksum of the lines in svm_tombstones
+    Column("vault", LargeBinary),  # which vault has its keys
+    Column("digest", LargeBinary),  # of all the columns of this line; see records.py
 )
 Index(
     "svm_live_names",
@@ -140,9 +142,6 @@ shreds = Table(
 CONTENT = (rows, supports, tombstones)
 """Tables that hold a memory's rows or something derived from them."""
 
-MIGRATIONS: dict[int, Callable[[Connection], None]] = {}
-"""From each older version, the step to the next; empty as long as there is only one version."""
-
 
 def version_of(connection: Connection) -> int | None:
     """Version of the tables in a database; None if it has none."""
@@ -154,8 +153,23 @@ def version_of(connection: Connection) -> int | None:
     return found
 
 
+def require_free(connection: Connection) -> None:
+    """Raise StoreError if a database has tables that a new store would work upon.
+
+    In an SQLite file those are any: a store rewrites the whole file, and numbers the rows of other
+    tables anew. On a server a store touches nothing but its own tables.
+    """
+    foreign = inspect(connection).get_table_names() if connection.dialect.name == "sqlite" else []
+    if foreign:
+        raise StoreError(
+            f"{connection.engine.url.database}: a database, but no store: it has the table"
+            f" {foreign[0]!r}; name a file of its own"
+        )
+
+
 def create(connection: Connection) -> None:
     """Make all tables; none may exist."""
+    require_free(connection)
     metadata.create_all(connection, checkfirst=False)
     if connection.dialect.name == "postgresql":
         # Statistics would keep copies of ids, subjects and keys in another table.
@@ -163,24 +177,3 @@ def create(connection: Connection) -> None:
             connection.execute(text(f"ALTER TABLE svm_rows ALTER COLUMN {name} SET STATISTICS 0"))
     for name, number in (("version", VERSION), ("erasures", 0), ("purged", 0)):
         connection.execute(facts.insert().values(name=name, number=number))
-
-
-def upgrade(connection: Connection, version: int) -> None:
-    """Bring tables of ``version`` to :data:`VERSION`, inside the caller's transaction.
-
-    Raises
-    ------
-    StoreError
-        If they are newer, or of a version that there never was.
-    """
-    if version > VERSION:
-        raise StoreError(
-            f"this store has version {version}, and this svmemory knows versions up to {VERSION}: "
-            "upgrade svmemory"
-        )
-    while version < VERSION:
-        if version not in MIGRATIONS:
-            raise StoreError(f"this store has the unknown version {version}; it is damaged")
-        MIGRATIONS[version](connection)
-        version += 1
-        connection.execute(update(facts).where(facts.c.name == "version").values(number=version))

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from ..errors import StoreError
 from .schema import Line
-from .vault import Vault, seal, unseal
+from .vault import UnreadableError, Vault, seal, unseal
 
 
 class Sealer:
@@ -34,6 +34,8 @@ class Sealer:
         """Rows as they were before :meth:`sealed`."""
         names = {line.vault_key or b"" for line in sealed}
         self._secrets.update(self.vault.secrets(names - self._secrets.keys()))
+        if names.isdisjoint(self._secrets):
+            raise UnreadableError("the vault has none of its keys: is it another vault?")
         result = []
         for line in sealed:
             name = line.vault_key or b""

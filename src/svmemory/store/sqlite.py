@@ -11,6 +11,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ WAIT = 30.0
 """Seconds to wait for another process."""
 
 _WRITE = "svmemory_write"
+_OURS = ("svm_store", "svm_keys")  # a table that every store has, and one of every vault
 
 
 class SQLite:
@@ -33,6 +36,8 @@ class SQLite:
     url : URL
     create : bool
         Whether the file may be made.
+    what : str
+        "store" or "vault", for messages.
 
     Raises
     ------
@@ -40,17 +45,21 @@ class SQLite:
         If there is no file, or it is something else.
     """
 
-    def __init__(self, url: URL, create: bool) -> None:
+    def __init__(self, url: URL, create: bool, what: str) -> None:
         name = url.database
         if not name or name == ":memory:" or "mode" in url.query:
-            raise StoreError("a store in memory would not outlive its connection; name a file")
+            raise StoreError(f"a {what} in memory would not outlive its connection; name a file")
         self.path = Path(name.removeprefix("file:") if name.startswith("file:") else name)
         if self.path.is_dir():
-            raise StoreError(f"{self.path}: a folder, not a store")
+            raise StoreError(f"{self.path}: a folder, not a {what}")
         if not self.path.exists() and not create:
-            raise StoreError(f"{self.path}: no such store")
+            raise StoreError(f"{self.path}: no such {what}")
         if not self.path.parent.is_dir():
             raise StoreError(f"{self.path}: its folder does not exist")
+
+    def exists(self) -> bool:
+        """Whether there is a file."""
+        return self.path.exists()
 
     def prepare(self, engine: Engine) -> None:
         """Set up every connection that ``engine`` will open."""
@@ -70,24 +79,31 @@ class SQLite:
     def lock_all(self, connection: Connection) -> None:
         """Nothing: there is one writer at a time anyway."""
 
-    def purge(self, engine: Engine) -> str | None:
+    def purge(self, engine: Engine, waiting: Callable[[str], None] | None) -> str | None:
         """Rewrite the file and empty the WAL; why that could not be done, or None."""
         raw = engine.raw_connection()
         try:
             cursor = raw.cursor()
             cursor.execute("VACUUM")
+            cursor.execute("PRAGMA busy_timeout=20")  # the waiting is done here, to say so
             until = time.monotonic() + WAIT
             while True:
                 cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 busy = cursor.fetchone()
                 if busy is None or not busy[0]:
                     return None
-                if time.monotonic() > until:
+                now = time.monotonic()
+                if now > until:
                     return "another connection is in a transaction, so the WAL could not be emptied"
+                if waiting is not None and now > until - WAIT + WAIT / 30:
+                    waiting(f"a reader holds up the purge; waiting for it, at most {WAIT:g} s")
+                    waiting = None
                 time.sleep(0.02)
         except engine.dialect.loaded_dbapi.Error as error:
             return self.explain(str(error))
         finally:
+            with suppress(engine.dialect.loaded_dbapi.Error):
+                raw.cursor().execute(f"PRAGMA busy_timeout={int(1000 * WAIT)}")
             raw.close()
 
     def explain(self, message: str) -> str:
@@ -105,6 +121,8 @@ _EXPLAINED = {
     " also for reading",
     "not a database": "not a store: the file is no SQLite database",
     "malformed": "the store is damaged",
+    "no such table: svm_": "the store is damaged: a table is missing",
+    "no such column": "the store is damaged: a column is missing",
     "locked": "another program has kept the store locked for too long; try again",
 }
 
@@ -123,11 +141,42 @@ def _configure(connection: Any, _record: object) -> None:
         cursor.execute(f"PRAGMA {pragma}")
         if int(cursor.fetchone()[0]) != value:
             raise StoreError(f"this build of SQLite cannot {meaning} ({pragma})")
-    cursor.execute(
-        "PRAGMA journal_mode=WAL"
-    )  # not everywhere: network folders have no shared memory
-    cursor.fetchone()
+    cursor.execute("PRAGMA journal_mode")
+    if cursor.fetchone()[0] != "wal":
+        _require_ours(cursor)  # first: the journal mode stays with the file
+        _switch_to_wal(cursor)
     cursor.close()
+
+
+def _switch_to_wal(cursor: Any) -> None:
+    """Ask for a WAL; not everywhere there can be one: network folders have no shared memory.
+
+    Of two connections that ask at once, SQLite refuses one without waiting.
+    """
+    until = time.monotonic() + WAIT
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+            cursor.fetchone()
+            return
+        except Exception as error:  # of whatever driver
+            if "locked" not in str(error) or time.monotonic() > until:
+                raise
+        time.sleep(0.01)
+
+
+def _require_ours(cursor: Any) -> None:
+    """Raise StoreError if the file is another program's."""
+    cursor.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+    names = [str(line[0]) for line in cursor.fetchall()]
+    if not names or any(name in _OURS for name in names):
+        return
+    cursor.execute("PRAGMA database_list")
+    path = cursor.fetchone()[2]
+    raise StoreError(
+        f"{path}: a database, but no store: it has the table {names[0]!r} of another program;"
+        " name a file of its own"
+    )
 
 
 def _begin(connection: Connection) -> None:

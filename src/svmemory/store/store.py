@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -14,7 +14,7 @@ from ..contract import Contract
 from ..errors import InputError, StoreError
 from ..inputs import as_label
 from ..memory import SupportVectorMemory
-from . import cleaning, records, schema
+from . import cleaning, migrations, records, schema
 from .change import Change
 from .content import Content, Folder
 from .database import Database, Target
@@ -40,6 +40,8 @@ class Store:
     purge : {"now", "later"}
         Every deletion rewrites the store's files, which takes a time that grows with the store;
         or leave that to a call of :meth:`purge`. Receipts say which.
+    waiting : callable, optional
+        Called with a sentence when a purge has to wait for another program.
 
     Raises
     ------
@@ -74,40 +76,50 @@ class Store:
         vault: Vault | Target | None = None,
         create: bool = True,
         purge: Literal["now", "later"] = "now",
+        waiting: Callable[[str], None] | None = None,
     ) -> None:
         if purge not in ("now", "later"):
             raise InputError(f"purge must be 'now' or 'later', got {purge!r}")
         self._purge_now = purge == "now"
+        self._waiting = waiting
         self.database = Database(url, create)
         self.vault: Vault | None = None
         try:
-            self._prepare(create)
-            if vault is not None:
+            if self.database.server.exists():
+                self._found(create)  # or nothing is made, no vault either
+            if vault is not None:  # first: a store without its vault is not worth making
                 self.vault = vault if isinstance(vault, Vault) else Vault(vault, create)
                 if same_file(self.database, self.vault.database):
                     raise InputError("the vault must be another database than the store")
+            self._prepare(create)
             cleaning.finish_shreds(self.database, self.vault)
             if self._purge_now:
-                cleaning.purge(self.database)
+                self.purge()
         except BaseException:
             self.close()
             raise
 
     def _prepare(self, create: bool) -> None:
         """Make the tables, or bring them to the present version."""
-        with self.database.reading() as connection:
-            version = schema.version_of(connection)
-        if version == schema.VERSION:
+        if self._found(create) == schema.VERSION:
             return
         with self.database.writing() as connection:
             self.database.server.lock_all(connection)
             version = schema.version_of(connection)  # another process may have been faster
             if version is not None:
-                schema.upgrade(connection, version)
-            elif create:
-                schema.create(connection)
+                migrations.upgrade(connection, version)
             else:
-                raise StoreError(f"{self.database.name}: a database, but no store")
+                schema.create(connection)
+
+    def _found(self, create: bool) -> int | None:
+        """Version of the tables that are there; None if a store is to be made."""
+        with self.database.reading() as connection:
+            version = schema.version_of(connection)
+            if version is None:
+                schema.require_free(connection)
+        if version is None and not create:
+            raise StoreError(f"{self.database.name}: a database, but no store")
+        return version
 
     def __enter__(self) -> Self:
         return self
@@ -158,7 +170,7 @@ class Store:
         Parameters
         ----------
         name : str
-            Free in this store.
+            Free in this store; without control characters, blanks at its ends or a "-" first.
         contract : Contract
         header : dict, optional
             Notes, JSON.
@@ -190,7 +202,7 @@ class Store:
         times : sequence of datetime or str, optional
             Of its rows, as in :meth:`svmemory.store.stored.StoredMemory.add`.
         """
-        label = as_label(name, "name", 0)
+        label = _new_name(name)
         if encrypted and self.vault is None:
             raise InputError("an encrypted memory needs a vault: Store(url, vault=...)")
         names, n = memory.ids, len(memory)
@@ -198,13 +210,15 @@ class Store:
         values = memory.values
         try:
             with self.database.writing() as connection:
-                records.create(connection, label, memory.contract, memory.header, encrypted)
-                record = records.find(connection, label)
-                sealer = (
-                    Sealer(self.vault, record.token)
-                    if encrypted and self.vault is not None
-                    else None
+                vault = self.vault if encrypted else None
+                record = records.create(
+                    connection,
+                    label,
+                    memory.contract,
+                    memory.header,
+                    None if vault is None else vault.token,
                 )
+                sealer = None if vault is None else Sealer(vault, record.token)
                 change = Change(connection, record, Content(memory, sealer))
                 if n:
                     keys = memory.keys
@@ -275,7 +289,7 @@ class Store:
         Every deletion does this; it can fail when another program keeps the store busy, and the
         receipt says so. Returns why it could not be done, or None.
         """
-        return cleaning.purge(self.database)
+        return cleaning.purge(self.database, self._waiting)
 
     def cleaned(self, receipt: Receipt, memory: int) -> Receipt:
         """The receipt of a committed deletion, completed by what follows it."""
@@ -283,6 +297,8 @@ class Store:
         try:
             if self.vault is not None:
                 shredded = cleaning.shred(self.database, self.vault, memory)
+            elif cleaning.unshredded(self.database, memory):
+                undone.append("pending: keys are not destroyed: open the store with vault=")
         except StoreError as error:  # the deletion is committed: the next opening does the rest
             undone.append(f"pending: keys are not destroyed: {error}")
         try:
@@ -291,3 +307,14 @@ class Store:
             why = f"pending: {error}"
         undone += [why] if why else []
         return replace(receipt, purged="; ".join(undone) or "done", shredded=shredded)
+
+
+def _new_name(name: object) -> str:
+    """A name that can be typed and read on a command line; InputError otherwise."""
+    label = as_label(name, "name", 0)
+    if label != label.strip() or label.startswith("-") or not label.isprintable():
+        raise InputError(
+            f"the name {label!r} of a memory must not have blanks at its ends, control characters,"
+            " or '-' as its first character"
+        )
+    return label

@@ -14,7 +14,7 @@ from ..inputs import Label, as_labels, as_matrix, as_subjects, as_values, listed
 from ..memory import SupportVectorMemory
 from ..names import LIMIT
 from ..preview import Preview, preview
-from . import records, tombstones
+from . import tombstones
 from .change import Change
 from .eviction import evictable
 from .removal import Chosen, Removal, Removing, as_chosen, older_than
@@ -97,7 +97,7 @@ class StoredMemory(Removing):
         change.mutate(lambda: memory.add(matrix, columns if width else None, names, people))
         change.content.insert(change.connection, record, names, people, matrix, columns, moments)
         if back:
-            tombstones.lift(change.connection, record, back)
+            change.record = tombstones.lift(change.connection, record, back)
             self._keep(change, self._receipt(change, "readmitted", f"{len(back)} erased ids"))
         change.advance(rows=n, next_id=next_id(names))
         return names
@@ -250,10 +250,11 @@ class StoredMemory(Removing):
     def annotate(self, header: dict[str, Any]) -> None:
         """Replace the memory's notes (:attr:`header`), which are JSON and no part of the digest."""
         with self.changing() as change:
-            records.write_header(change.connection, change.record, header)
-            change.mutate(lambda: setattr(change.memory, "header", dict(header)))
+            if not isinstance(header, dict):
+                raise InputError(f"the header must be a dict, got {type(header).__name__}")
             change.record = replace(change.record, header=dict(header))
             change.advance()
+            change.mutate(lambda: setattr(change.memory, "header", dict(header)))
 
 
 def next_id(names: list[str]) -> int:

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from sqlalchemy import Column, LargeBinary, MetaData, Table, delete, inspect, select
+from sqlalchemy import Column, Connection, LargeBinary, MetaData, Table, delete, inspect, select
 
-from ..errors import StoreError
-from . import sqlite
+from ..errors import InputError, StoreError
+from . import schema, sqlite
 from .database import Database, Target
 
 metadata = MetaData()
@@ -30,8 +30,15 @@ keys = Table(
     Column("secret", LargeBinary, nullable=False),
 )
 
+identity = Table("svm_vault", metadata, Column("token", LargeBinary, primary_key=True))
+"""One line: 16 random bytes by which a memory knows the vault that has its keys."""
+
 _BATCH = 500
 _NONCE = 12
+
+
+class UnreadableError(StoreError):
+    """A row that is as it was written, but whose key is not in the vault."""
 
 
 class Vault:
@@ -43,16 +50,55 @@ class Vault:
         As for a store, but another database.
     create : bool
         Whether an SQLite file may be made.
+
+    Attributes
+    ----------
+    token : bytes
+        Tells this vault, and copies of it, from others.
+
+    Raises
+    ------
+    InputError
+        If it is a store; nothing was written.
+    StoreError
+        If it is a database of another program, or cannot be used.
     """
 
     def __init__(self, target: Target, create: bool = True) -> None:
-        self.database = Database(target, create)
-        if isinstance(self.database.server, sqlite.SQLite):
-            sqlite.make_private(self.database.server.path)
+        self.database = Database(target, create, "vault")
+        try:
+            self._prepare()
+        except BaseException:
+            self.database.close()
+            raise
+
+    def _prepare(self) -> None:
+        """Make the tables, unless something else is there."""
+        server = self.database.server
+        if not isinstance(server, sqlite.SQLite) or server.exists():
+            with self.database.reading() as connection:
+                self._require_vault(connection)
+        if isinstance(server, sqlite.SQLite):
+            sqlite.make_private(server.path)
         with self.database.writing() as connection:
-            self.database.server.lock_all(connection)
-            if not inspect(connection).has_table(keys.name):
-                metadata.create_all(connection)
+            server.lock_all(connection)
+            self._require_vault(connection)
+            metadata.create_all(connection)
+            token = connection.scalar(select(identity.c.token))
+            if token is None:
+                token = os.urandom(16)
+                connection.execute(identity.insert().values(token=token))
+            self.token = bytes(token)
+
+    def _require_vault(self, connection: Connection) -> None:
+        held = set(inspect(connection).get_table_names())
+        if schema.facts.name in held:
+            raise InputError(
+                f"{self.database.name}: a store, not a vault; the vault must be another database"
+                " than the store"
+            )
+        if held and keys.name not in held and self.database.engine.dialect.name == "sqlite":
+            raise StoreError(f"{self.database.name}: a database of another program, not a vault")
 
     def close(self) -> None:
         """Close its connections."""
@@ -118,7 +164,10 @@ def unseal(
         If the key was destroyed, or the row was changed or moved.
     """
     if name not in secrets:
-        raise StoreError("its key was destroyed when the row was forgotten, so it cannot be read")
+        raise UnreadableError(
+            "the vault has not the key of a row: either its key was destroyed when the row was"
+            " forgotten, or the vault is a copy from before the row"
+        )
     try:
         plain = AESGCM(secrets[name]).decrypt(data[:_NONCE], data[_NONCE:], place)
     except (InvalidTag, ValueError):

@@ -16,7 +16,7 @@ from ..contract import Contract
 from ..errors import StoreError
 from ..memory import SupportVectorMemory
 from ..results import KKTReport, Partition, PlanResult
-from . import evidence, records
+from . import evidence, records, tombstones
 from .content import Content, Folder
 from .sealing import Sealer
 
@@ -168,9 +168,20 @@ class StoredView:
         return self._content
 
     def _load(self, connection: Connection, record: records.Record, solve: bool = False) -> Content:
-        sealer = None
-        if record.sealed:
-            if self._store.vault is None:
-                raise StoreError(f"memory {record.name!r} is encrypted; open the store with vault=")
-            sealer = Sealer(self._store.vault, record.token)
+        sealer = self._sealer(record)
+        tombstones.require(connection, record)
         return Content.load(connection, record, sealer, self._cold, solve)
+
+    def _sealer(self, record: records.Record) -> Sealer | None:
+        """What opens the rows of an encrypted memory."""
+        if not record.sealed:
+            return None
+        vault = self._store.vault
+        if vault is None:
+            raise StoreError(f"memory {record.name!r} is encrypted; open the store with vault=")
+        if record.vault is not None and record.vault != vault.token:
+            raise StoreError(
+                f"{vault.database.name} is another vault: it is not the one with the keys of memory"
+                f" {record.name!r}"
+            )
+        return Sealer(vault, record.token)
