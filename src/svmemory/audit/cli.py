@@ -27,6 +27,7 @@ from ..errors import InputError, SVMemoryError
 from .deletion import run_deletion
 from .drain import run_drain
 from .membership import LEAST_DRAWS, run_membership
+from .model_cli import model
 from .outcome import Report
 from .regimes import REGIMES, Regime
 from .report import document, render, render_not_run
@@ -147,6 +148,9 @@ def membership(
         return run_membership(one, draws, rows, ridge, seed, data, jobs, progress)
 
     _audit("membership", regime, run, ridge, seed, data, as_json)
+
+
+app.command()(model)
 
 
 def _audit(

@@ -22,6 +22,7 @@ from .scan import scan_command
 from .store import StoreAware
 from .store import app as store_app
 from .target import MemoryName, StoreTarget, StoreUrl, VaultUrl
+from .train import train
 from .verify import verify
 
 app = typer.Typer(
@@ -62,7 +63,7 @@ def _root(
         raise InputError("--name and --vault need --store URL")
 
 
-for command in (demo, build, cohort, info, read, score, forget, prune, verify, digest, plot):
+for command in (demo, build, cohort, info, read, score, forget, prune, verify, digest, plot, train):
     app.command()(command)
 app.command("scan")(scan_command)
 app.add_typer(audit_app, name="audit")

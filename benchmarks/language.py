@@ -1,0 +1,191 @@
+"""Language modelling at equal state: the gate, its controls and the baselines, with intervals.
+
+Runs are trained one after the other into --out and go on where they stopped: with --seconds the
+script stops early, and the same command continues. Differences are paired by seed, with a 95 %
+interval from the t distribution. Needs the extra svmemory[torch] and a text.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from scipy.stats import t as student
+
+from common import Report, arguments
+from svmemory.torch import checkpoint
+from svmemory.torch.curves import Curves
+from svmemory.torch.model import PRESETS, ModelConfig
+from svmemory.torch.registry import LayerOptions
+from svmemory.torch.run import run_training
+from svmemory.torch.train import CURVES, TrainConfig
+
+PIECE = 10  # steps between two looks at the clock
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a study: a name, a layer, and how many seeds it gets."""
+
+    name: str
+    attention: str
+    seeds: int
+    options: dict[str, Any]
+
+
+def studies(window: int) -> dict[str, list[Entry]]:
+    """What each study trains; the first entry is what the others are compared with."""
+    return {
+        "compare": [
+            Entry("sv", "sv", 3, {}),
+            Entry("window", "window", 3, {"window": window}),
+            Entry("softmax", "softmax", 1, {}),
+            Entry("linear", "linear", 1, {}),
+            Entry("deltanet", "deltanet", 1, {}),
+            Entry("ssm", "ssm", 1, {}),
+        ],
+        "controls": [
+            Entry("sv", "sv", 3, {}),
+            Entry("1/n on all rows", "uniform", 3, {}),
+            Entry("k random rows", "random", 3, {}),
+            Entry("k most recent rows", "recent", 3, {}),
+            Entry("support, equal weights", "support", 3, {}),
+            Entry("gate without gradient", "detached", 3, {}),
+        ],
+        "forms": [
+            Entry("dot", "sv", 3, {}),
+            Entry("gaussian", "sv", 3, {"readout": "gaussian"}),
+            Entry("mix", "sv", 3, {"readout": "mix"}),
+            Entry("gaussian, 1/n", "uniform", 3, {"readout": "gaussian"}),
+            Entry("mix, 1/n", "uniform", 3, {"readout": "mix"}),
+            Entry("dot, fixed gamma", "sv", 3, {"learn_gamma": False}),
+            Entry("dot, learned C", "sv", 3, {"learn_cap": True}),
+        ],
+        "stability": [
+            Entry("sv", "sv", 1, {}),
+            Entry("sv, paper's solver", "sv", 1, {"solver": "paper"}),
+        ],
+    }
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Train what is missing, then report; 0 if every run is complete and every gate was solved."""
+    parser = arguments(__doc__)
+    parser.add_argument("--text", type=Path, required=True)
+    parser.add_argument("--runs", type=Path, required=True, help="folder for the runs")
+    parser.add_argument("--study", choices=sorted(studies(0)), default="controls")
+    parser.add_argument("--preset", choices=sorted(PRESETS), default="tiny")
+    parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--window", type=int, default=96, help="matched window: support + chunk")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="stop after this time")
+    parser.add_argument("--threads", type=int, default=2)
+    args = parser.parse_args(argv)
+    stop = time.monotonic() + args.seconds
+    entries = studies(args.window)[args.study]
+    config = PRESETS[args.preset]
+    training = TrainConfig(steps=args.steps, eval_windows=128)
+    if args.quick:
+        config = replace(config, embed_dim=32, layers=2, block=96)
+        training = TrainConfig(steps=6, batch=4, eval_every=3, eval_windows=8)
+        entries = [replace(entry, seeds=min(entry.seeds, 2)) for entry in entries[:3]]
+    settings = {"preset": args.preset, "steps": training.steps, "batch": training.batch}
+    report = Report(f"language, {args.study}", args.quick, args.seed, settings)
+    curves: dict[str, list[Curves]] = {}
+    for entry in entries:
+        model = replace(
+            config, attention=entry.attention, options=replace(LayerOptions(), **entry.options)
+        )
+        curves[entry.name] = []
+        for seed in range(args.seed, args.seed + entry.seeds):
+            out = args.runs / f"{args.preset}-{training.steps}-{slug(entry, model)}-{seed}"
+            found = train(model, replace(training, seed=seed), args.text, out, args.threads, stop)
+            if found is not None:
+                curves[entry.name].append(found)
+    tell(report, entries, curves)
+    return report.finish(args.json)
+
+
+def slug(entry: Entry, model: ModelConfig) -> str:
+    """Folder name of a setting: the same setting in two studies is trained once."""
+    chosen = "".join(f"-{name}={value}" for name, value in sorted(entry.options.items()))
+    return f"{model.attention}{chosen}".replace("_", "")
+
+
+def train(
+    model: ModelConfig, training: TrainConfig, text: Path, out: Path, threads: int, stop: float
+) -> Curves | None:
+    """Train to the end, or as far as time allows; the curves of a complete run."""
+    path = out / checkpoint.NAME
+    step = checkpoint.load(path).step if path.exists() else 0
+    while step < training.steps:
+        if time.monotonic() > stop:
+            return None
+        until = min(step + PIECE, training.steps)
+        run_training(model, training, text, out, resume=step > 0, until=until, threads=threads)
+        step = until
+    return Curves.read(out / CURVES)
+
+
+def tell(report: Report, entries: Sequence[Entry], curves: dict[str, list[Curves]]) -> None:
+    """Tables and checks."""
+    reference = [c.best for c in curves[entries[0].name]]
+    rows = []
+    for entry in entries:
+        runs = curves[entry.name]
+        best = [c.best for c in runs]
+        low, middle, high = interval([b - r for b, r in zip(best, reference, strict=False)])
+        gated = [c for c in runs if c.support]
+        rows.append(
+            [
+                entry.name,
+                f"{len(runs)}/{entry.seeds}",
+                statistics.mean(best) if best else None,
+                None if entry is entries[0] else middle,
+                None if entry is entries[0] or math.isnan(low) else f"{low:+.3f} to {high:+.3f}",
+                statistics.mean(statistics.mean(c.support[-50:]) for c in gated) if gated else None,
+            ]
+        )
+        if runs:
+            report.notes.append(f"{entry.name}: {steadiness(runs)}")
+        report.check(f"{entry.name}: complete", len(runs) == entry.seeds, f"{len(runs)} runs")
+        if gated and entry.options.get("solver") != "paper":
+            bad = sum(sum(c.unconverged) for c in gated)
+            report.check(f"{entry.name}: every gate at its optimum", bad == 0, f"{bad} were not")
+    report.table(
+        "Best validation, bits per byte",
+        ["attention", "seeds", "mean", f"minus {entries[0].name}", "95 %", "prefix rows read"],
+        rows,
+    )
+
+
+def interval(differences: Sequence[float]) -> tuple[float, float, float]:
+    """Low end, mean and high end of a 95 % interval; not numbers where there are too few."""
+    if not differences:
+        return math.nan, math.nan, math.nan
+    middle = statistics.mean(differences)
+    if len(differences) < 2:
+        return math.nan, middle, math.nan
+    error = statistics.stdev(differences) / math.sqrt(len(differences))
+    reach = float(student.ppf(0.975, len(differences) - 1)) * error
+    return middle - reach, middle, middle + reach
+
+
+def steadiness(runs: Sequence[Curves]) -> str:
+    """How smoothly runs went, in words."""
+    rises = [b - a for c in runs for a, b in pairwise(c.loss[len(c.loss) // 10 :])]
+    found = f"largest rise of the loss in one step {max(rises):.3f} bits, after the first tenth"
+    gates = [g for c in runs for g in c.gate_gradient]
+    if any(gates):
+        found += f"; gate gradient median {statistics.median(gates):.2g}, largest {max(gates):.2g}"
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

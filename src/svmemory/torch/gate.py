@@ -1,0 +1,258 @@
+"""The gate as a function of tensors: keys in, weights of the optimum out.
+
+Every (batch, head, ...) problem is the one of :mod:`svmemory.problem`, so what a layer computes can
+be checked by the exact engine at the layer's own contract (gamma, C, ridge):
+
+    minimise   a' (K + ridge I) a - diag(K + ridge I)' a
+    subject to sum(a) = 1,  0 <= a_i <= max(C, 1/n)
+
+with n the number of rows that the mask leaves. Gradients reach keys, gamma and C by the implicit
+derivative of the optimum; none flows through the sets, which are piecewise constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal, ParamSpec
+
+import torch
+from torch import Tensor
+
+from ..contract import LARGEST_GAMMA, RIDGE_FLOOR
+from ..errors import ContractError, InputError
+from .problems import EMPTY, NOT_CONVERGED, OPTIMAL, WARMUP, Gate, Problems, as_gate
+from .solvers import SOLVERS, solve
+
+__all__ = [
+    "EMPTY",
+    "NOT_CONVERGED",
+    "OPTIMAL",
+    "WARMUP",
+    "Gate",
+    "Solver",
+    "sv_attention",
+    "sv_gate",
+    "sv_gate_prefixes",
+    "sv_readout",
+    "sv_score",
+]
+
+Solver = Literal["batched", "exact", "paper", "naive"]
+P = ParamSpec("P")
+
+
+def _eager(function: Callable[P, Gate]) -> Callable[P, Gate]:
+    """Outside compiled graphs: the solvers are compiled code of another kind."""
+    outside: Callable[P, Gate] = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
+    return outside
+
+
+@_eager
+def sv_gate(
+    keys: Tensor,
+    gamma: float | Tensor,
+    C: float | Tensor,
+    ridge: float = 1e-3,
+    mask: Tensor | None = None,
+    *,
+    solver: Solver = "batched",
+    start: Tensor | None = None,
+) -> Gate:
+    """Gate weights of every problem in a batch.
+
+    Parameters
+    ----------
+    keys : Tensor (..., n, d)
+        float64, float32, bfloat16 or float16, on any device. Problems are solved in float64 on the
+        values as given.
+    gamma : float or Tensor broadcastable to (...)
+        Kernel parameter of ``exp(-gamma |x - y|^2)``, > 0.
+    C : float or Tensor broadcastable to (...)
+        Largest weight of one row, > 0.
+    ridge : float
+        Added to the kernel's diagonal; at least 1e-10.
+    mask : bool Tensor (..., n), optional
+        True where a row counts.
+    solver : {"batched", "exact", "paper", "naive"}
+        ``batched`` solves all problems at once; ``exact`` one by one through the engine that
+        memories use; ``naive`` in plain PyTorch, with second derivatives. These three return the
+        same optimum. ``paper`` is the scheme of arXiv 2607.12204 and does not.
+    start : Tensor (..., n), optional
+        Weights to start from, as of an earlier solve; they change the time, not the answer.
+
+    Returns
+    -------
+    Gate
+
+    Raises
+    ------
+    InputError
+        If shapes or types do not fit.
+    ContractError
+        If gamma, C or ridge is out of range.
+    """
+    _check(keys, ridge, mask, solver)
+    *batch, n, _ = keys.shape
+    problems = _flat(keys, gamma, C, ridge, mask, (n,), start)
+    return as_gate(solve(problems, solver), keys, tuple(batch))
+
+
+@_eager
+def sv_gate_prefixes(
+    keys: Tensor,
+    gamma: float | Tensor,
+    C: float | Tensor,
+    ridge: float = 1e-3,
+    mask: Tensor | None = None,
+    *,
+    lengths: Sequence[int],
+    solver: Solver = "batched",
+) -> Gate:
+    """Gates of several prefixes of the same rows: one kernel matrix, each solve starts at the last.
+
+    Parameters
+    ----------
+    keys, gamma, C, ridge, mask, solver
+        As in :func:`sv_gate`.
+    lengths : sequence of L int
+        Prefix lengths, increasing, in [0, n]. Gate l sees the first ``lengths[l]`` rows.
+
+    Returns
+    -------
+    Gate
+        Of shape (..., L, n) and (..., L). Rows beyond a prefix have weight 0 and code -1.
+    """
+    _check(keys, ridge, mask, solver)
+    *batch, n, _ = keys.shape
+    ends = tuple(int(x) for x in lengths)
+    if not ends or any(x > y for x, y in zip((0, *ends), (*ends, n), strict=True)):
+        raise InputError(f"lengths must increase within [0, {n}], got {ends}")
+    problems = _flat(keys, gamma, C, ridge, mask, ends, None)
+    return as_gate(solve(problems, solver), keys, (*batch, len(ends)))
+
+
+def sv_score(points: Tensor, keys: Tensor, gate: Gate, gamma: float | Tensor) -> Tensor:
+    """Gate score ``2 sum_i a_i k(x, x_i) - rho`` of points (..., q, d); (..., q)."""
+    kernel = torch.exp(-_column(gamma, keys) * _square_distances(points, keys))
+    return 2.0 * (kernel * gate.weights.unsqueeze(-2)).sum(-1) - gate.offset.unsqueeze(-1)
+
+
+def sv_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    gamma: float | Tensor,
+    C: float | Tensor,
+    ridge: float = 1e-3,
+    mask: Tensor | None = None,
+    solver: Solver = "batched",
+) -> Tensor:
+    """Read a gated memory: ``softmax_i(log a_i - gamma |q - k_i|^2) v``.
+
+    Parameters
+    ----------
+    q : Tensor (..., t, d)
+    k : Tensor (..., n, d)
+    v : Tensor (..., n, dv)
+    gamma, C, ridge, mask, solver
+        As in :func:`sv_gate`; the same gamma serves gate and readout.
+
+    Returns
+    -------
+    Tensor (..., t, dv)
+        In the type of ``v``; zeros where a problem has no rows.
+    """
+    gate = sv_gate(k, gamma, C, ridge, mask, solver=solver)
+    return sv_readout(q, k, v, gate, gamma)
+
+
+def sv_readout(q: Tensor, k: Tensor, v: Tensor, gate: Gate, gamma: float | Tensor) -> Tensor:
+    """The readout of :func:`sv_attention` from a gate already solved."""
+    active = gate.codes > 0
+    # log of 1 where a row has no weight, so that its gradient is 0 and not 0/0
+    bias = torch.where(active, torch.where(active, gate.weights, 1.0).log(), -torch.inf)
+    kind = gate.weights.dtype
+    logits = bias.unsqueeze(-2) - _column(gamma, k) * _square_distances(q.to(kind), k.to(kind))
+    empty = (gate.status == EMPTY)[..., None, None]
+    share = torch.softmax(torch.where(empty, 0.0, logits), -1)
+    # rows that do not count may hold anything, and 0 * NaN is NaN
+    values = torch.where(active.unsqueeze(-1), v, 0.0)
+    return torch.where(empty, 0.0, share @ values.to(kind)).to(v.dtype)
+
+
+# -- between tensors of any shape and flat problems ------------------------------------------------
+
+
+def _check(keys: Tensor, ridge: float, mask: Tensor | None, solver: str) -> None:
+    if solver not in SOLVERS:
+        raise InputError(f"solver must be one of {', '.join(SOLVERS)}, got {solver!r}")
+    if keys.dim() < 2:
+        raise InputError(f"keys must have shape (..., n, d), got {tuple(keys.shape)}")
+    if not keys.dtype.is_floating_point:
+        raise InputError(f"keys must be floating point, got {keys.dtype}")
+    if mask is not None and mask.dtype != torch.bool:
+        raise InputError(f"mask must be boolean, got {mask.dtype}")
+    if not RIDGE_FLOOR <= ridge <= 1e6:
+        raise ContractError(f"ridge must be from {RIDGE_FLOOR} to 1e6, got {ridge}")
+
+
+def _flat(
+    keys: Tensor,
+    gamma: float | Tensor,
+    C: float | Tensor,
+    ridge: float,
+    mask: Tensor | None,
+    lengths: tuple[int, ...],
+    start: Tensor | None,
+) -> Problems:
+    *batch, n, d = keys.shape
+    count = torch.Size(batch).numel()
+    if mask is not None:
+        mask = _expand("mask", mask, (*batch, n)).reshape(count, n)
+    if start is not None:
+        start = _expand("start", start.detach(), (*batch, n)).reshape(count, n)
+    return Problems(
+        keys=keys.reshape(count, n, d),
+        gamma=_number("gamma", gamma, LARGEST_GAMMA, batch, keys).reshape(count),
+        C=_number("C", C, 2.0**39, batch, keys).reshape(count),
+        ridge=ridge,
+        mask=mask,
+        lengths=lengths,
+        start=start,
+    )
+
+
+def _number(
+    name: str, value: float | Tensor, largest: float, batch: list[int], keys: Tensor
+) -> Tensor:
+    """A float64 tensor on the keys' device with one positive value per problem."""
+    number = torch.as_tensor(value, dtype=torch.float64, device=keys.device)
+    plain = number.detach()
+    if not bool(((plain > 0) & (plain <= largest)).all()):
+        raise ContractError(f"{name} must be > 0 and at most {largest:g}, got {value}")
+    return _expand(name, number, tuple(batch))
+
+
+def _expand(name: str, value: Tensor, shape: tuple[int, ...]) -> Tensor:
+    try:
+        return value.expand(shape)
+    except RuntimeError:
+        raise InputError(
+            f"{name} of shape {tuple(value.shape)} does not broadcast to {shape}"
+        ) from None
+
+
+def _column(gamma: float | Tensor, keys: Tensor) -> float | Tensor:
+    """Gamma shaped to multiply a (..., q, n) array."""
+    if not isinstance(gamma, Tensor):
+        return gamma
+    gamma = gamma.to(keys.device)
+    return gamma.reshape(*gamma.shape, 1, 1) if gamma.dim() else gamma
+
+
+def _square_distances(x: Tensor, y: Tensor) -> Tensor:
+    """``|x_i - y_j|^2``, (..., q, n), differentiable also where rows meet."""
+    cross = x @ y.transpose(-1, -2)
+    square = x.square().sum(-1).unsqueeze(-1) + y.square().sum(-1).unsqueeze(-2) - 2.0 * cross
+    return square.clamp_min(0.0)
