@@ -376,6 +376,20 @@ def test_bfloat16_attention_returns_bfloat16():
     assert (read.double() - exact).abs().max() <= 2.0**-8 * v.abs().max()
 
 
+def test_readout_and_score_in_mixed_types_and_autocast():
+    q, k, v = (draw(2, 9, 4, seed=i, dtype=torch.float32) for i in range(3))
+    gamma = torch.tensor([0.2, 0.4], dtype=torch.float64)
+    exact = sv_attention(q.double(), k.double(), v.double(), gamma=gamma, C=0.3)
+    exact_score = sv_score(q.double(), k.double(), sv_gate(k.double(), gamma, 0.3), gamma)
+    for on in (False, True):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=on):
+            read = sv_attention(q, k, v, gamma=gamma, C=0.3)
+            score = sv_score(q, k, sv_gate(k, gamma, 0.3), gamma)
+        assert read.dtype == score.dtype == torch.float32
+        assert (read - exact).abs().max() <= 1e-5
+        assert (score - exact_score).abs().max() <= 1e-5
+
+
 # -- PyTorch's modes ----------------------------------------------------------------------------
 
 

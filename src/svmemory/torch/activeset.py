@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .linear import cholesky, compiled, multiply, solve
+from .linear import cholesky, compiled, inner, multiply, solve
 from .problems import ERROR, MARGIN, RESERVE
 
 Floats = NDArray[np.float64]
@@ -69,7 +69,7 @@ class Work(NamedTuple):
         )
 
 
-@compiled
+@inner
 def gather(w, n, least):  # type: ignore[no-untyped-def]
     """List the rows whose code is at least ``least`` in ``w.rows``; how many."""
     count = 0
@@ -80,7 +80,7 @@ def gather(w, n, least):  # type: ignore[no-untyped-def]
     return count
 
 
-@compiled
+@inner
 def margin_rows(w, n):  # type: ignore[no-untyped-def]
     """List the margin in ``w.rows``; its size."""
     count = 0
@@ -108,7 +108,7 @@ def settle(K, n, mass, ridge, w):  # type: ignore[no-untyped-def]
     return mu, s, converged
 
 
-@compiled
+@inner
 def correct(K, n, mass, ridge, w):  # type: ignore[no-untyped-def]
     """Stage 2: many changes of set at a time."""
     best = n + 1
@@ -128,7 +128,7 @@ def correct(K, n, mass, ridge, w):  # type: ignore[no-untyped-def]
     return 0.0, 0, False
 
 
-@compiled
+@inner
 def snap(n, mass, ridge, w):  # type: ignore[no-untyped-def]
     """Put margin rows that are at a bound to rounding into its set; whether there were any."""
     dust = _DUST * mass * (1.0 + 1.0 / ridge)
@@ -146,7 +146,7 @@ def snap(n, mass, ridge, w):  # type: ignore[no-untyped-def]
     return moved
 
 
-@compiled
+@inner
 def top(K, n, ridge, w):  # type: ignore[no-untyped-def]
     """Update h, and the largest of it over error rows: the multiplier of an empty margin."""
     active = gather(w, n, MARGIN)
@@ -158,7 +158,7 @@ def top(K, n, ridge, w):  # type: ignore[no-untyped-def]
     return mu
 
 
-@compiled
+@inner
 def guess(K, n, mass, ridge, w):  # type: ignore[no-untyped-def]
     """Stage 1: sets that are nearly right."""
     b, h, p, q = w.b, w.h, w.p, w.q
@@ -214,7 +214,7 @@ def guess(K, n, mass, ridge, w):  # type: ignore[no-untyped-def]
             return
 
 
-@compiled
+@inner
 def level(h, rows, s):  # type: ignore[no-untyped-def]
     """Mean of h over the margin."""
     total = 0.0
@@ -223,7 +223,7 @@ def level(h, rows, s):  # type: ignore[no-untyped-def]
     return total / s
 
 
-@compiled
+@inner
 def reassign(n, mu, tolerance, w):  # type: ignore[no-untyped-def]
     """Put every row into the set that its mass or gradient asks for; how many moved."""
     moved = 0
@@ -246,7 +246,7 @@ def reassign(n, mu, tolerance, w):  # type: ignore[no-untyped-def]
     return moved
 
 
-@compiled
+@inner
 def margin_optimum(K, n, s, mass, ridge, w):  # type: ignore[no-untyped-def]
     """Minimise over the margin ``w.rows[:s]`` with all other rows held; box ignored. Returns mu."""
     rows, U = w.rows, w.U
@@ -347,7 +347,7 @@ def walk(K, n, mass, ridge, w):  # type: ignore[no-untyped-def]
     return mu, s, False
 
 
-@compiled
+@inner
 def feasible(n, mass, w):  # type: ignore[no-untyped-def]
     """Masses in the box with the right sum, near those in ``w``; codes to match."""
     b, code = w.b, w.code

@@ -133,8 +133,10 @@ def sv_gate_prefixes(
 
 def sv_score(points: Tensor, keys: Tensor, gate: Gate, gamma: float | Tensor) -> Tensor:
     """Gate score ``2 sum_i a_i k(x, x_i) - rho`` of points (..., q, d); (..., q)."""
-    kernel = torch.exp(-_column(gamma, keys) * _square_distances(points, keys))
-    return 2.0 * (kernel * gate.weights.unsqueeze(-2)).sum(-1) - gate.offset.unsqueeze(-1)
+    kind = gate.weights.dtype
+    with torch.autocast(keys.device.type, enabled=False):
+        kernel = torch.exp(-_exponent(points, keys, gamma, kind))
+        return 2.0 * (kernel * gate.weights.unsqueeze(-2)).sum(-1) - gate.offset.unsqueeze(-1)
 
 
 def sv_attention(
@@ -173,12 +175,13 @@ def sv_readout(q: Tensor, k: Tensor, v: Tensor, gate: Gate, gamma: float | Tenso
     # log of 1 where a row has no weight, so that its gradient is 0 and not 0/0
     bias = torch.where(active, torch.where(active, gate.weights, 1.0).log(), -torch.inf)
     kind = gate.weights.dtype
-    logits = bias.unsqueeze(-2) - _column(gamma, k) * _square_distances(q.to(kind), k.to(kind))
-    empty = (gate.status == EMPTY)[..., None, None]
-    share = torch.softmax(torch.where(empty, 0.0, logits), -1)
-    # rows that do not count may hold anything, and 0 * NaN is NaN
-    values = torch.where(active.unsqueeze(-1), v, 0.0)
-    return torch.where(empty, 0.0, share @ values.to(kind)).to(v.dtype)
+    with torch.autocast(k.device.type, enabled=False):
+        logits = bias.unsqueeze(-2) - _exponent(q, k, gamma, kind)
+        empty = (gate.status == EMPTY)[..., None, None]
+        share = torch.softmax(torch.where(empty, 0.0, logits), -1)
+        # rows that do not count may hold anything, and 0 * NaN is NaN
+        values = torch.where(active.unsqueeze(-1), v, 0.0).to(kind)
+        return torch.where(empty, 0.0, share @ values).to(v.dtype)
 
 
 # -- between tensors of any shape and flat problems ------------------------------------------------
@@ -243,16 +246,11 @@ def _expand(name: str, value: Tensor, shape: tuple[int, ...]) -> Tensor:
         ) from None
 
 
-def _column(gamma: float | Tensor, keys: Tensor) -> float | Tensor:
-    """Gamma shaped to multiply a (..., q, n) array."""
-    if not isinstance(gamma, Tensor):
-        return gamma
-    gamma = gamma.to(keys.device)
-    return gamma.reshape(*gamma.shape, 1, 1) if gamma.dim() else gamma
-
-
-def _square_distances(x: Tensor, y: Tensor) -> Tensor:
-    """``|x_i - y_j|^2``, (..., q, n), differentiable also where rows meet."""
-    cross = x @ y.transpose(-1, -2)
-    square = x.square().sum(-1).unsqueeze(-1) + y.square().sum(-1).unsqueeze(-2) - 2.0 * cross
-    return square.clamp_min(0.0)
+def _exponent(x: Tensor, y: Tensor, gamma: float | Tensor, kind: torch.dtype) -> Tensor:
+    """``gamma |x_i - y_j|^2``, (..., q, n), differentiable also where rows meet."""
+    x, y = x.to(kind), y.to(kind)
+    if isinstance(gamma, Tensor):
+        gamma = gamma.to(y.device, kind)
+        gamma = gamma.reshape(*gamma.shape, 1, 1) if gamma.dim() else gamma
+    square = x.square().sum(-1).unsqueeze(-1) + y.square().sum(-1).unsqueeze(-2)
+    return gamma * (square - 2.0 * (x @ y.transpose(-1, -2))).clamp_min(0.0)

@@ -12,6 +12,14 @@ from typing import Any
 from numba import njit
 
 compiled: Any = njit(cache=True, nogil=True, fastmath={"contract"})
+inner: Any = njit(  # type: ignore[call-overload]
+    cache=True,
+    nogil=True,
+    fastmath={"contract"},
+    no_cpython_wrapper=True,
+    no_cfunc_wrapper=True,
+)
+"""For functions that only compiled code calls: without entry points they compile faster."""
 
 _PIVOT_FLOOR = 1e-14
 _ROUND = 6755399441055744.0  # 1.5 * 2**52: adding it leaves the nearest integer in the low bits
@@ -21,7 +29,7 @@ _LN2_LOW = 1.90821492927058770002e-10
 _TAYLOR = tuple(1.0 / math.factorial(k) for k in range(12, -1, -1))
 
 
-@compiled
+@inner
 def exp_negative(x, n, scratch, bits):  # type: ignore[no-untyped-def]
     """``x[i] = exp(-x[i])`` for x >= 0; ``bits`` is an int64 view of ``scratch``."""
     for i in range(n):
@@ -47,7 +55,7 @@ def exp_negative(x, n, scratch, bits):  # type: ignore[no-untyped-def]
         x[i] = min(x[i] * scratch[i], 1.0)
 
 
-@compiled
+@inner
 def multiply(K, n, rows, count, x, ridge, out):  # type: ignore[no-untyped-def]
     """``out[:n] = (K + ridge I) x`` for x supported on ``rows[:count]``."""
     for i in range(n):
@@ -66,7 +74,7 @@ def multiply(K, n, rows, count, x, ridge, out):  # type: ignore[no-untyped-def]
             out[i] += value * row[i]
 
 
-@compiled
+@inner
 def cholesky(A, s):  # type: ignore[no-untyped-def]
     """Upper factor ``U' U = A`` in place of the upper triangle; True if every pivot was sound.
 
@@ -99,7 +107,7 @@ def cholesky(A, s):  # type: ignore[no-untyped-def]
     return sound
 
 
-@compiled
+@inner
 def solve(U, s, x):  # type: ignore[no-untyped-def]
     """Solve ``U' U y = x`` in place."""
     for k in range(s):
@@ -113,7 +121,7 @@ def solve(U, s, x):  # type: ignore[no-untyped-def]
         x[k] = (x[k] - dot(U[k, k + 1 : s], x[k + 1 : s], s - k - 1)) / U[k, k]
 
 
-@compiled
+@inner
 def solve_packed(store, s, x):  # type: ignore[no-untyped-def]
     """:func:`solve` with the upper triangle packed row by row."""
     at = 0
@@ -131,7 +139,7 @@ def solve_packed(store, s, x):  # type: ignore[no-untyped-def]
         x[k] = (x[k] - dot(row[1:], x[k + 1 : s], s - k - 1)) / row[0]
 
 
-@compiled
+@inner
 def dot(x, y, n):  # type: ignore[no-untyped-def]
     """``x . y`` in eight interleaved sums."""
     a = b = c = d = e = f = g = h = 0.0

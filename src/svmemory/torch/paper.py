@@ -128,7 +128,8 @@ def _margin(K: Tensor, codes: Tensor, C: Tensor, ridge: float) -> tuple[Tensor, 
     errors = C[:, None] * E
     load = torch.where(S, (K @ errors.unsqueeze(-1)).squeeze(-1), 0.0)
     right = torch.stack([S.to(K.dtype), load], -1)
-    solution = torch.linalg.solve(system, right)
+    # a factor that fails leaves NaN, which the residual then reports
+    solution = torch.cholesky_solve(right, torch.linalg.cholesky_ex(system).L)
     has = S.any(1)
     weight = torch.where(has, solution[..., 0].sum(1), 1.0)
     level = (1.0 - C * E.sum(1) + solution[..., 1].sum(1)) / weight

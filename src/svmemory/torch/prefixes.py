@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from .activeset import gather, margin_rows, residual, settle
-from .linear import compiled, exp_negative, multiply, solve_packed
+from .linear import compiled, exp_negative, inner, multiply, solve_packed
 from .problems import EMPTY, ERROR, MARGIN, MASKED, NOT_CONVERGED, OPTIMAL, RESERVE, WARMUP
 
 _BLOCK = 16
@@ -45,7 +45,7 @@ def kernel_from_keys(keys, n, gamma, K, w):  # type: ignore[no-untyped-def]
     _mirror(K, n)
 
 
-@compiled
+@inner
 def _mirror(K, n):  # type: ignore[no-untyped-def]
     """Copy the upper triangle below the diagonal, in blocks that fit the first cache."""
     for top in range(0, n, _BLOCK):
@@ -124,7 +124,7 @@ def solve_prefixes(K, counts, finite, mass, ridge, start, warm, keep, w, out):  
     return store[:used]
 
 
-@compiled
+@inner
 def _extend(K, before, n, mu, ridge, w):  # type: ignore[no-untyped-def]
     """Start a longer prefix at the optimum of a shorter one."""
     active = gather(w, before, MARGIN)
@@ -135,7 +135,7 @@ def _extend(K, before, n, mu, ridge, w):  # type: ignore[no-untyped-def]
         w.code[i] = MARGIN if w.h[i] < mu else RESERVE
 
 
-@compiled
+@inner
 def _take(start, n, mass, w):  # type: ignore[no-untyped-def]
     """Start from given weights; False if they leave no row free."""
     inside = 0
@@ -224,13 +224,13 @@ def pull_back(K, counts, gamma, ridge, store, found, grads, w, P):  # type: igno
     return cap_bar
 
 
-@compiled
+@inner
 def _outer(out, x, y, left, right, n):  # type: ignore[no-untyped-def]
     for j in range(n):
         out[j] -= left * y[j] + right * x[j]
 
 
-@compiled
+@inner
 def _scale(out, by, sums, factor, n):  # type: ignore[no-untyped-def]
     """Scale a row from its diagonal on, and add what follows the diagonal to the columns' sums."""
     for j in range(n):
