@@ -13,11 +13,12 @@ from pathlib import Path
 
 
 def drop_stale(package: Path) -> int:
-    """Delete compiled functions older than the kernel or any file of the engine.
+    """Delete compiled functions older than the kernel or any file of the engine or the layer.
 
     Those are the files whose functions are compiled into each other. Returns how many files went.
     """
-    sources = [package / "kernel.py", *(package / "engine").glob("*.py")]
+    folders = (package / "engine", package / "torch")
+    sources = [package / "kernel.py", *(path for folder in folders for path in folder.glob("*.py"))]
     newest = max(path.stat().st_mtime for path in sources)
     dropped = 0
     for compiled in package.rglob("__pycache__/*.nb[ic]"):

@@ -52,7 +52,7 @@ def set_paces(s, pace, dmu):  # type: ignore[no-untyped-def]
 
 @inner
 def find_region(s, slot):  # type: ignore[no-untyped-def]
-    """Region of a row: the nearest centre that is close enough, a new one, or region 0."""
+    """Region of a row: the first whose centre is close enough, a new one, or region 0."""
     n = s.tally[REGIONS]
     gamma = s.value[GAMMA]
     width = s.centres.shape[0]

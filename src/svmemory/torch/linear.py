@@ -11,6 +11,8 @@ from typing import Any
 
 from numba import njit
 
+from ..engine.factor import dot
+
 compiled: Any = njit(cache=True, nogil=True, fastmath={"contract"})
 inner: Any = njit(  # type: ignore[call-overload]
     cache=True,
@@ -137,23 +139,3 @@ def solve_packed(store, s, x):  # type: ignore[no-untyped-def]
         at -= s - k
         row = store[at : at + s - k]
         x[k] = (x[k] - dot(row[1:], x[k + 1 : s], s - k - 1)) / row[0]
-
-
-@inner
-def dot(x, y, n):  # type: ignore[no-untyped-def]
-    """``x . y`` in eight interleaved sums."""
-    a = b = c = d = e = f = g = h = 0.0
-    last = n - n % 8
-    for i in range(0, last, 8):
-        a += x[i] * y[i]
-        b += x[i + 1] * y[i + 1]
-        c += x[i + 2] * y[i + 2]
-        d += x[i + 3] * y[i + 3]
-        e += x[i + 4] * y[i + 4]
-        f += x[i + 5] * y[i + 5]
-        g += x[i + 6] * y[i + 6]
-        h += x[i + 7] * y[i + 7]
-    rest = 0.0
-    for i in range(last, n):
-        rest += x[i] * y[i]
-    return ((a + b) + (c + d)) + ((e + f) + (g + h)) + rest

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .activeset import gather, margin_rows, residual, settle
+from .activeset import gather, margin_rows, residual
 from .linear import compiled, exp_negative, inner, multiply, solve_packed
 from .problems import EMPTY, ERROR, MARGIN, MASKED, NOT_CONVERGED, OPTIMAL, RESERVE, WARMUP
+from .settle import settle
 
 _BLOCK = 16
 
