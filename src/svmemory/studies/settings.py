@@ -1,0 +1,118 @@
+"""How a study runs: size, seeds, data, where it writes, and what of it is done already."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, TypeVar
+
+from .. import __version__
+
+T = TypeVar("T")
+
+Track = Callable[[int, int], None]
+"""``track(done, total)``, called as a study goes on."""
+
+
+class MissingError(Exception):
+    """What a study needs is not there; the message says how to get it."""
+
+
+def _untracked(done: int, total: int) -> None:
+    """Show nothing."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What ``svmemory reproduce`` was asked for.
+
+    Attributes
+    ----------
+    out : Path
+        Folder of the report. Finished parts are kept in ``out/parts``.
+    data : Path
+        Folder of the data sets (docs/how-to/data.md).
+    quick : bool
+        Sizes of minutes instead of hours.
+    seeds : int or None
+        Repetitions; None: what the study thinks right.
+    seed : int
+        First seed.
+    track : Track
+        Told about progress.
+    """
+
+    out: Path
+    data: Path
+    quick: bool = False
+    seeds: int | None = None
+    seed: int = 0
+    track: Track = _untracked
+
+    def count(self, quick: int, full: int) -> int:
+        """Repetitions: ``seeds`` if given, else by size."""
+        return self.seeds or (quick if self.quick else full)
+
+    def size(self, quick: T, full: T) -> T:
+        """The value for this size."""
+        return quick if self.quick else full
+
+    def tracked(self, items: Iterable[T], total: int) -> Iterator[T]:
+        """The items, telling about progress after each."""
+        self.track(0, total)
+        for done, item in enumerate(items, start=1):
+            yield item
+            self.track(done, total)
+
+    def file(self, *parts: str) -> Path:
+        """A file or folder of the data sets.
+
+        Raises
+        ------
+        MissingError
+            If it is not there.
+        """
+        path = self.data.joinpath(*parts)
+        if not path.exists():
+            raise MissingError(
+                f"needs {'/'.join(parts)} in {self.data}: docs/how-to/data.md says where to get "
+                "it; name its folder with --data or SVMEMORY_DATA"
+            )
+        return path
+
+    def kept(self, key: str, made_of: dict[str, Any], make: Callable[[], T]) -> T:
+        """A part that was computed before with the same ``made_of``, or ``make()``, then kept.
+
+        Parameters
+        ----------
+        key : str
+            Name of the part, unique in its study: "copying/sv-128-0".
+        made_of : dict
+            Everything that the part depends on, as JSON can hold it. The seed and the size belong
+            into it; the version of this package is added.
+        make : callable
+            Returns what JSON can hold: numbers, text, lists and dicts with text keys.
+        """
+        whole = json.dumps([__version__, key, made_of], sort_keys=True)
+        mark = hashlib.sha256(whole.encode()).hexdigest()[:16]
+        path = self.out / "parts" / f"{key}-{mark}.json"
+        if path.exists():
+            found: T = json.loads(path.read_text())
+            return found
+        made = make()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_suffix(f".{os.getpid()}")
+        unfinished.write_text(json.dumps(made))
+        os.replace(unfinished, path)
+        return made
+
+
+def need(package: str, extra: str) -> None:
+    """Raise :class:`MissingError` unless a package can be imported."""
+    if find_spec(package) is None:
+        raise MissingError(f"needs {package}: pip install 'svmemory[{extra}]'")
