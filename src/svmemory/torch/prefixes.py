@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from .activeset import gather, margin_rows, residual
+from .ends import conclude, packed, without_solving
 from .linear import compiled, exp_negative, inner, multiply, solve_packed
-from .problems import EMPTY, ERROR, MARGIN, MASKED, NOT_CONVERGED, OPTIMAL, RESERVE, WARMUP
+from .problems import EMPTY, ERROR, MARGIN, OPTIMAL, RESERVE, WARMUP
 from .settle import settle
 
 _BLOCK = 16
@@ -65,34 +66,21 @@ def solve_prefixes(K, counts, finite, mass, ridge, start, warm, keep, w, out):  
     one problem. Returns the factors of all margins, upper triangles row by row, each followed by
     ``(K_SS + ridge I)^-1 1``, if ``keep``.
     """
-    weights, offset, codes, misfit, status = out
+    offset = out[1]
     store = np.empty(0)
     used = 0
     before = 0  # rows of the prefix whose optimum w holds
     mu = 0.0
     for prefix in range(len(counts)):
         n = counts[prefix]
-        weights[prefix, :] = 0.0
-        codes[prefix, :] = MASKED
-        if n == 0:
-            status[prefix] = EMPTY
-            continue
-        if n > finite:
-            status[prefix] = NOT_CONVERGED
-            weights[prefix, :n] = np.nan
-            codes[prefix, :n] = RESERVE
-            offset[prefix] = np.nan
-            misfit[prefix] = np.inf
-            continue
-        if n <= mass:
+        status = without_solving(prefix, n, finite, mass, out)
+        if status == WARMUP:
             w.b[:n] = 1.0
             w.code[:n] = ERROR
             gather(w, n, MARGIN)
             multiply(K, n, w.rows, n, w.b, ridge, w.h)
-            status[prefix] = WARMUP
-            codes[prefix, :n] = ERROR
-            weights[prefix, :n] = 1.0 / n
             offset[prefix] = 1.0 + ridge - 2.0 * w.h[:n].max() / n
+        if status != OPTIMAL:
             continue
         if before:
             _extend(K, before, n, mu, ridge, w)
@@ -100,28 +88,12 @@ def solve_prefixes(K, counts, finite, mass, ridge, start, warm, keep, w, out):  
             w.b[:n] = mass / n
             w.code[:n] = MARGIN
         mu, s, converged = settle(K, n, mass, ridge, w)
-        misfit[prefix] = residual(n, mass, mu, w)
-        converged = converged and misfit[prefix] <= max(min(1e-6 * ridge, 1e-9), 1e-11)
-        status[prefix] = OPTIMAL if converged else NOT_CONVERGED
+        wrong = residual(n, mass, mu, w)
+        converged = conclude(prefix, n, mass, ridge, mu, converged, wrong, w.b, w.code, out)
         before = n if converged else 0
-        offset[prefix] = 1.0 + ridge - 2.0 * mu / mass
-        for i in range(n):
-            weights[prefix, i] = w.b[i] / mass
-            codes[prefix, i] = w.code[i]
         if keep:
-            need = used + s * (s + 3) // 2
-            if need > len(store):
-                larger = np.empty(max(need, 2 * len(store)))
-                larger[:used] = store[:used]
-                store = larger
-            for t in range(s):
-                target = store[used : used + s - t]
-                source = w.U[t, t:s]
-                for u in range(s - t):
-                    target[u] = source[u]
-                used += s - t
-            store[used : used + s] = w.ones[:s]
-            used += s
+            store = packed(store, used, w.U, w.ones, s)
+            used += s * (s + 3) // 2
     return store[:used]
 
 

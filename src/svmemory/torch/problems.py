@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..contract import MASS_BITS
@@ -45,6 +47,10 @@ class Problems(NamedTuple):
     def mass(self) -> Tensor:
         """``m = 1/C`` on the grid of :class:`svmemory.Contract`, whose optimum this must be."""
         return torch.round(2.0**MASS_BITS / self.C.detach()) / 2.0**MASS_BITS
+
+    def numbers(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Gamma and mass (P,) for compiled code."""
+        return self.gamma.detach().cpu().numpy(), self.mass.cpu().numpy()
 
 
 class Solved(NamedTuple):

@@ -5,14 +5,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import torch
 
-from .activeset import Work
+T = TypeVar("T")
 
 
-def share_out(task: Callable[[int, Work], None], count: int, n: int) -> None:
+def share_out(task: Callable[[int, T], None], count: int, make: Callable[[], T]) -> None:
     """Run ``task(i, scratch)`` for i < count on as many threads as PyTorch uses.
+
+    ``make()`` gives each thread its scratch.
 
     The tasks are compiled code that lets go of the interpreter's lock. Threads live for one call:
     that costs some 0.1 ms and leaves nothing behind that a fork or a second caller could trip over.
@@ -20,7 +23,7 @@ def share_out(task: Callable[[int, Work], None], count: int, n: int) -> None:
     tickets = itertools.count()
 
     def work() -> None:
-        scratch = Work.of(n)
+        scratch = make()
         while (i := next(tickets)) < count:
             task(i, scratch)
 
