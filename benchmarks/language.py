@@ -40,12 +40,18 @@ class Entry:
     options: dict[str, Any]
 
 
-def studies(window: int) -> dict[str, list[Entry]]:
-    """What each study trains; the first entry is what the others are compared with."""
+MATCHED = "window of equal state"
+
+
+def studies() -> dict[str, list[Entry]]:
+    """What each study trains; the first entry is what the others are compared with.
+
+    The matched window gets its width when the runs before it are there, see :func:`matched`.
+    """
     return {
         "compare": [
             Entry("sv", "sv", 3, {}),
-            Entry("window", "window", 3, {"window": window}),
+            Entry(MATCHED, "window", 3, {}),
             Entry("softmax", "softmax", 1, {}),
             Entry("linear", "linear", 1, {}),
             Entry("deltanet", "deltanet", 1, {}),
@@ -80,15 +86,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = arguments(__doc__)
     parser.add_argument("--text", type=Path, required=True)
     parser.add_argument("--runs", type=Path, required=True, help="folder for the runs")
-    parser.add_argument("--study", choices=sorted(studies(0)), default="controls")
+    parser.add_argument("--study", choices=sorted(studies()), default="controls")
     parser.add_argument("--preset", choices=sorted(PRESETS), default="tiny")
     parser.add_argument("--steps", type=int, default=400)
-    parser.add_argument("--window", type=int, default=96, help="matched window: support + chunk")
     parser.add_argument("--seconds", type=float, default=math.inf, help="stop after this time")
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args(argv)
     stop = time.monotonic() + args.seconds
-    entries = studies(args.window)[args.study]
+    entries = studies()[args.study]
     config = PRESETS[args.preset]
     training = TrainConfig(steps=args.steps, eval_windows=128)
     if args.quick:
@@ -99,9 +104,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     report = Report(f"language, {args.study}", args.quick, args.seed, settings)
     curves: dict[str, list[Curves]] = {}
     for entry in entries:
-        model = replace(
-            config, attention=entry.attention, options=replace(LayerOptions(), **entry.options)
-        )
+        options = replace(LayerOptions(), **entry.options)
+        if entry.name == MATCHED:
+            if len(curves[entries[0].name]) < entries[0].seeds:
+                curves[entry.name] = []  # its width is not known yet
+                continue
+            options = replace(options, window=matched(curves[entries[0].name], options.chunk))
+            report.notes.append(f"{MATCHED}: {options.window} positions")
+        model = replace(config, attention=entry.attention, options=options)
         curves[entry.name] = []
         for seed in range(args.seed, args.seed + entry.seeds):
             out = args.runs / f"{args.preset}-{training.steps}-{slug(entry, model)}-{seed}"
@@ -112,9 +122,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     return report.finish(args.json)
 
 
+def matched(runs: Sequence[Curves], chunk: int) -> int:
+    """The paper's rule for a window of equal state: mean rows read, rounded, plus the chunk.
+
+    The mean is over the last steps of all runs: the state of what is then compared.
+    """
+    return round(statistics.mean(rows_read(c) for c in runs)) + chunk
+
+
+def rows_read(curves: Curves) -> float:
+    """Mean number of prefix rows that a chunk reads at the end of a run."""
+    return statistics.mean(curves.support[-50:])
+
+
 def slug(entry: Entry, model: ModelConfig) -> str:
     """Folder name of a setting: the same setting in two studies is trained once."""
-    chosen = "".join(f"-{name}={value}" for name, value in sorted(entry.options.items()))
+    options = entry.options
+    if entry.name == MATCHED:
+        options = {"window": model.options.window}
+    chosen = "".join(f"-{name}={value}" for name, value in sorted(options.items()))
     return f"{model.attention}{chosen}".replace("_", "")
 
 
@@ -149,7 +175,7 @@ def tell(report: Report, entries: Sequence[Entry], curves: dict[str, list[Curves
                 statistics.mean(best) if best else None,
                 None if entry is entries[0] else middle,
                 None if entry is entries[0] or math.isnan(low) else f"{low:+.3f} to {high:+.3f}",
-                statistics.mean(statistics.mean(c.support[-50:]) for c in gated) if gated else None,
+                statistics.mean(map(rows_read, gated)) if gated else None,
             ]
         )
         if runs:
