@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from numba import njit
+from scipy.optimize import minimize
 
 torch = pytest.importorskip("torch", reason="needs the extra svmemory[torch]")
 
 from svmemory.torch import sv_gate, sv_gate_prefixes  # noqa: E402
-from svmemory.torch.paper import _project  # noqa: E402
+from svmemory.torch.fista import fista, project  # noqa: E402
 from svmemory.torch.problems import NOT_CONVERGED, OPTIMAL, WARMUP  # noqa: E402
 
 
@@ -16,23 +19,44 @@ def draw(*shape, seed=0, dtype=torch.float64):
 
 
 def test_projection_is_the_nearest_feasible_point():
-    y = draw(6, 20, dtype=torch.float32)
-    here = torch.rand(6, 20, generator=torch.Generator().manual_seed(1)) < 0.8
-    cap = torch.full((6,), 0.15)
-    x = _project(y, here, cap)
-    assert (x[~here] == 0).all()
-    assert (x >= 0).all()
-    assert (x <= 0.15).all()
-    assert (x.sum(1) - 1.0).abs().max() <= 1e-5
-    # nearest: y - x is one number inside the box, less at 0, more at the cap
-    for row in range(6):
-        shift = (y - x)[row]
-        inner = here[row] & (x[row] > 0) & (x[row] < 0.15)
-        assert inner.any()
-        level = shift[inner].mean()
-        assert (shift[inner] - level).abs().max() <= 1e-5
-        assert (shift[here[row] & (x[row] == 0)] <= level + 1e-5).all()
-        assert (shift[here[row] & (x[row] == 0.15)] >= level - 1e-5).all()
+    rng = np.random.default_rng(0)
+    for _ in range(6):
+        y = rng.standard_normal(20).astype(np.float32)
+        x = np.empty(20, np.float32)
+        project(y, 20, np.float32(0.15), x)
+        assert (x >= 0).all()
+        assert (x <= 0.15 + 1e-7).all()
+        assert abs(x.sum() - 1.0) <= 1e-5
+        # nearest: y - x is one number inside the box, less at 0, more at the cap
+        shift = y - x
+        inside = (x > 0) & (x < 0.15 - 1e-6)
+        assert inside.any()
+        level = shift[inside].mean()
+        assert np.abs(shift[inside] - level).max() <= 1e-5
+        assert (shift[x == 0] <= level + 1e-5).all()
+        assert (shift[x >= 0.15 - 1e-6] >= level - 1e-5).all()
+
+
+def test_steps_go_down_to_the_optimum_without_a_ridge():
+    rng = np.random.default_rng(1)
+    keys = rng.standard_normal((15, 3))
+    K = np.exp(-0.5 * ((keys[:, None] - keys) ** 2).sum(-1)).astype(np.float32)
+    best = minimize(
+        lambda a: a @ K @ a,
+        np.full(15, 1 / 15),
+        jac=lambda a: 2 * K @ a,
+        bounds=[(0, 0.2)] * 15,
+        constraints={"type": "eq", "fun": lambda a: a.sum() - 1, "jac": lambda a: np.ones(15)},
+        tol=1e-12,
+    )
+
+    @njit
+    def steps(K, cap, count):
+        return fista(K, cap, count)
+
+    few, many = steps(K, np.float32(0.2), 3), steps(K, np.float32(0.2), 2000)
+    assert abs(many @ K @ many - best.fun) <= 1e-5
+    assert few @ K @ few > best.fun + 1e-4
 
 
 def test_an_easy_problem_is_solved():

@@ -12,12 +12,19 @@ import torch
 from torch import Tensor
 
 from . import long, short
+from .prefixes import solve_prefixes
 from .problems import Problems, Solved
 from .rows import Trail, prepare, unsorted
+from .short import Scheme
 
 
-def solve_batched(problems: Problems, keep: bool = False) -> tuple[Solved, Trail]:
-    """Solve every problem; with ``keep``, leave a trail for :func:`differentiate`."""
+def solve_batched(
+    problems: Problems, keep: bool = False, scheme: Scheme | None = None
+) -> tuple[Solved, Trail]:
+    """Solve every problem, by another scheme than ours if one is given.
+
+    With ``keep``, leave a trail for :func:`differentiate`.
+    """
     rows = prepare(problems)
     count, n, _ = problems.keys.shape
     lengths = len(problems.lengths)
@@ -28,8 +35,10 @@ def solve_batched(problems: Problems, keep: bool = False) -> tuple[Solved, Trail
         np.zeros((count, lengths)),
         np.zeros((count, lengths), np.int8),
     )
-    way = long if long.are_long(problems, rows) else short
-    trail = way.solve(problems, rows, answers, keep)
+    if scheme is None and long.are_long(problems, rows):
+        trail = long.solve(problems, rows, answers, keep)
+    else:
+        trail = short.solve(problems, rows, answers, keep, scheme or solve_prefixes)
     solved = Solved(*(torch.from_numpy(x) for x in answers))
     if rows.order is not None:
         solved = solved._replace(
@@ -56,8 +65,8 @@ def differentiate(
     found = [x.contiguous().numpy() for x in (weights, codes, solved.status)]
     grads = [x.contiguous().numpy() for x in (weights_bar, offset_bar.to("cpu", torch.float64))]
     keys_bar = torch.zeros(problems.keys.shape, dtype=kind)
-    way = long if long.are_long(problems, rows) else short
-    cap_bar = way.pull(problems, trail, found, grads, keys_bar)
+    pull = long.pull if trail.long else short.pull
+    cap_bar = pull(problems, trail, found, grads, keys_bar)
     # gamma |x|^2 is all that K depends on, so gamma's derivative is that of scaling the keys
     width = rows.keys.shape[1]
     gamma_bar = (keys_bar[:, :width] * rows.keys).sum((1, 2), dtype=torch.float64)

@@ -23,6 +23,9 @@ inner: Any = njit(  # type: ignore[call-overload]
 )
 """For functions that only compiled code calls: without entry points they compile faster."""
 
+loose: Any = njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
+"""Sums in any order: for what is never compared bit for bit."""
+
 _PIVOT_FLOOR = 1e-14
 _ROUND = 6755399441055744.0  # 1.5 * 2**52: adding it leaves the nearest integer in the low bits
 _INV_LN2 = 1.4426950408889634

@@ -48,7 +48,7 @@ def solve(problems: Problems, rows: Rows, answers: tuple[NDArray[Any], ...], kee
         )
 
     share_out(task, len(keys), list[Long])
-    return Trail(rows, factors, [])
+    return Trail(rows, factors, [], long=True)
 
 
 def pull(

@@ -80,11 +80,14 @@ class Trail(NamedTuple):
         Of :func:`svmemory.torch.prefixes.solve_prefixes`.
     kernels : list of (g, N, N) arrays
         Kernel matrices, group by group; empty where they are too large to keep.
+    long : bool
+        Whether :mod:`.long` has solved them.
     """
 
     rows: Rows
     factors: list[Floats]
     kernels: list[Floats]
+    long: bool
 
 
 def unsorted(x: Tensor, order: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .activeset import Floats, Work
-from .prefixes import kernel_from_keys, kernel_from_products, pull_back, solve_prefixes
+from .prefixes import kernel_from_keys, kernel_from_products, pull_back
 from .problems import Problems
 from .rows import Rows, Trail
 from .threads import share_out
@@ -20,7 +21,17 @@ _GROUP = 2**25  # bytes of kernel matrices in work at a time
 _KEPT = 2**26  # bytes of kernel matrices kept for the derivative; beyond, they are made again
 
 
-def solve(problems: Problems, rows: Rows, answers: tuple[NDArray[Any], ...], keep: bool) -> Trail:
+Scheme = Callable[..., Floats]
+"""Compiled, with the signature of :func:`svmemory.torch.prefixes.solve_prefixes`."""
+
+
+def solve(
+    problems: Problems,
+    rows: Rows,
+    answers: tuple[NDArray[Any], ...],
+    keep: bool,
+    scheme: Scheme,
+) -> Trail:
     """Fill ``answers``, arrays in the order of :class:`Solved`; see :mod:`.batched`."""
     count, n, _ = problems.keys.shape
     factors = [np.empty(0)] * count
@@ -36,7 +47,7 @@ def solve(problems: Problems, rows: Rows, answers: tuple[NDArray[Any], ...], kee
             p = first + i
             kernel = matrices[i]
             fill_kernel(rows, p, gamma[p], kernel, w)
-            factors[p] = solve_prefixes(
+            factors[p] = scheme(
                 kernel,
                 rows.counts[p],
                 rows.finite[p],
@@ -52,7 +63,7 @@ def solve(problems: Problems, rows: Rows, answers: tuple[NDArray[Any], ...], kee
         share_out(task, len(matrices), partial(Work.of, matrices.shape[1]))
         if keep and small:
             kernels.append(matrices)
-    return Trail(rows, factors, kernels)
+    return Trail(rows, factors, kernels, long=False)
 
 
 def pull(

@@ -17,15 +17,16 @@ from torch import Tensor
 
 from .batched import differentiate, solve_batched
 from .problems import Problems, Solved
+from .short import Scheme
 
 
 class _Implicit(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, keys: Tensor, gamma: Tensor, C: Tensor, problems: Problems
+        ctx: Any, keys: Tensor, gamma: Tensor, C: Tensor, problems: Problems, scheme: Scheme | None
     ) -> tuple[Tensor, ...]:
         keep = any(ctx.needs_input_grad[:3])
-        solved, trail = solve_batched(problems, keep)
+        solved, trail = solve_batched(problems, keep, scheme)
         found = Solved(*(x.to(keys.device) for x in solved))
         ctx.mark_non_differentiable(found.codes, found.residual, found.status)
         if keep:
@@ -46,7 +47,7 @@ class _Implicit(torch.autograd.Function):
             cap_bar.to(C.device),
         )
         passed = FirstOnly.apply(*bars, keys, gamma, C, *grads[:2])  # type: ignore[no-untyped-call]
-        return *passed, None
+        return *passed, None, None
 
 
 class FirstOnly(torch.autograd.Function):
@@ -66,10 +67,10 @@ class FirstOnly(torch.autograd.Function):
         )
 
 
-def solve_with_gradient(problems: Problems) -> Solved:
+def solve_with_gradient(problems: Problems, scheme: Scheme | None = None) -> Solved:
     """:func:`svmemory.torch.batched.solve_batched` on the graph."""
     detached = problems._replace(
         keys=problems.keys.detach(), gamma=problems.gamma.detach(), C=problems.C.detach()
     )
     inputs = problems.keys, problems.gamma, problems.C
-    return Solved(*_Implicit.apply(*inputs, detached))  # type: ignore[no-untyped-call]
+    return Solved(*_Implicit.apply(*inputs, detached, scheme))  # type: ignore[no-untyped-call]
