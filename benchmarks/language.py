@@ -102,24 +102,30 @@ def main(argv: Sequence[str] | None = None) -> int:
         entries = [replace(entry, seeds=min(entry.seeds, 2)) for entry in entries[:3]]
     settings = {"preset": args.preset, "steps": training.steps, "batch": training.batch}
     report = Report(f"language, {args.study}", args.quick, args.seed, settings)
-    curves: dict[str, list[Curves]] = {}
-    for entry in entries:
+    curves: dict[str, list[Curves]] = {entry.name: [] for entry in entries}
+    reference = curves[entries[0].name]
+    for entry, seed in in_turn(entries):
         options = replace(LayerOptions(), **entry.options)
         if entry.name == MATCHED:
-            if len(curves[entries[0].name]) < entries[0].seeds:
-                curves[entry.name] = []  # its width is not known yet
-                continue
-            options = replace(options, window=matched(curves[entries[0].name], options.chunk))
-            report.notes.append(f"{MATCHED}: {options.window} positions")
+            if len(reference) < entries[0].seeds:
+                continue  # its width is not known yet
+            options = replace(options, window=matched(reference, options.chunk))
         model = replace(config, attention=entry.attention, options=options)
-        curves[entry.name] = []
-        for seed in range(args.seed, args.seed + entry.seeds):
-            out = args.runs / f"{args.preset}-{training.steps}-{slug(entry, model)}-{seed}"
-            found = train(model, replace(training, seed=seed), args.text, out, args.threads, stop)
-            if found is not None:
-                curves[entry.name].append(found)
+        out = args.runs / f"{args.preset}-{training.steps}-{slug(entry, model)}-{seed + args.seed}"
+        one = replace(training, seed=seed + args.seed)
+        found = train(model, one, args.text, out, args.threads, stop)
+        if found is not None:
+            curves[entry.name].append(found)
     tell(report, entries, curves)
     return report.finish(args.json)
+
+
+def in_turn(entries: Sequence[Entry]) -> list[tuple[Entry, int]]:
+    """All runs: the reference first, then the others seed by seed, so that they can be compared."""
+    first, *others = entries
+    seeds = range(max((entry.seeds for entry in others), default=0))
+    rest = [(entry, seed) for seed in seeds for entry in others if seed < entry.seeds]
+    return [(first, seed) for seed in range(first.seeds)] + rest
 
 
 def matched(runs: Sequence[Curves], chunk: int) -> int:
@@ -179,7 +185,10 @@ def tell(report: Report, entries: Sequence[Entry], curves: dict[str, list[Curves
             ]
         )
         if runs:
-            report.notes.append(f"{entry.name}: {steadiness(runs)}")
+            name = entry.name
+            if name == MATCHED:
+                name += f" ({matched(curves[entries[0].name], LayerOptions().chunk)} positions)"
+            report.notes.append(f"{name}: {steadiness(runs)}")
         report.check(f"{entry.name}: complete", len(runs) == entry.seeds, f"{len(runs)} runs")
         if gated and entry.options.get("solver") != "paper":
             bad = sum(sum(c.unconverged) for c in gated)

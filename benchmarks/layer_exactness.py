@@ -1,4 +1,4 @@
-"""The batched gate against the exact engine on random problems: residual, sets and weights.
+"""The batched gate against the exact engine on random or learned keys: residual, sets and weights.
 
 Keys are drawn in float32, so that float64 and float32 inputs are the same problem and one exact
 solve judges both; bfloat16 is judged after its own rounding of the keys. What counts as exact is a
@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -18,8 +19,10 @@ from numpy.typing import NDArray
 
 from common import Report, arguments
 from svmemory import SupportVectorMemory
+from svmemory.audit.trained import freeze
 from svmemory.kernel import gaussian_kernel
-from svmemory.torch import Gate, sv_gate
+from svmemory.torch import Gate, checkpoint, sv_gate
+from svmemory.torch.text import ByteText
 
 Floats = NDArray[np.float64]
 
@@ -70,6 +73,20 @@ def problems(rng: np.random.Generator, count: int, canonical: int) -> Iterator[P
         spread = float(keys.var(0).sum()) or 1.0
         gamma = float(np.exp(rng.uniform(np.log(0.1), np.log(5.0)))) / spread
         yield solve(keys, gamma, C, i < canonical)
+
+
+def learned(
+    rng: np.random.Generator, count: int, canonical: int, model: Path, text: Path
+) -> Iterator[Problem]:
+    """The same on prefixes of what the heads of a trained model hold, at their own widths."""
+    trained = checkpoint.load(model).build()
+    windows = ByteText.from_file(text, trained.config.block).validation_windows(64)
+    heads, _ = freeze(trained.eval(), windows[:, :-1])
+    for i in range(count):
+        head = heads[int(rng.integers(len(heads)))]
+        n = int(rng.integers(1, min(LARGEST, len(head.keys)) + 1))
+        C = float(np.exp(rng.uniform(np.log(0.05), np.log(0.5))))
+        yield solve(head.keys[:n], head.contract.gamma, C, i < canonical)
 
 
 def solve(keys: Floats, gamma: float, C: float, canonical: bool) -> Problem:
@@ -153,13 +170,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run; 0 if every problem was solved to the targets."""
     parser = arguments(__doc__)
     parser.add_argument("--problems", type=int, default=None, help="10,000, or 200 with --quick")
+    parser.add_argument("--checkpoint", type=Path, help="learned keys: a trained model, and")
+    parser.add_argument("--text", type=Path, help="a text for it to read")
     args = parser.parse_args(argv)
+    if (args.checkpoint is None) != (args.text is None):
+        parser.error("--checkpoint and --text go together")
     count = args.problems or (200 if args.quick else 10_000)
     canonical, few = count // 50, count // 20
     settings = {"problems": count, "n": f"1..{LARGEST}", "C": "0.05..0.5", "ridge": RIDGE}
     report = Report("layer exactness", args.quick, args.seed, settings)
     tallies = {name: Tally() for name in TARGETS}
-    drawn = problems(np.random.default_rng(args.seed), count, canonical)
+    rng = np.random.default_rng(args.seed)
+    if args.checkpoint is None:
+        drawn = problems(rng, count, canonical)
+    else:
+        settings["keys of"] = args.checkpoint.parent.name
+        drawn = learned(rng, count, canonical, args.checkpoint, args.text)
     left = few
     while batch := [p for _, p in zip(range(BATCH), drawn, strict=False)]:
         for name, kind in TYPES.items():
