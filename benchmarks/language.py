@@ -7,6 +7,7 @@ interval from the t distribution. Needs the extra svmemory[torch] and a text.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import statistics
 import sys
@@ -20,6 +21,7 @@ from typing import Any
 from scipy.stats import t as student
 
 from common import Report, arguments
+from svmemory.studies.saved_runs import SavedRun, thinned, write_runs
 from svmemory.torch import checkpoint
 from svmemory.torch.curves import Curves
 from svmemory.torch.model import PRESETS, ModelConfig
@@ -91,6 +93,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--seconds", type=float, default=math.inf, help="stop after this time")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--save", type=Path, help="put thinned curves into this file")
     args = parser.parse_args(argv)
     stop = time.monotonic() + args.seconds
     entries = studies()[args.study]
@@ -117,6 +120,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if found is not None:
             curves[entry.name].append(found)
     tell(report, entries, curves)
+    if args.save:
+        save(args.save, args.text, args.study, args.preset, training.steps, entries, curves)
     return report.finish(args.json)
 
 
@@ -163,6 +168,40 @@ def train(
         run_training(model, training, text, out, resume=step > 0, until=until, threads=threads)
         step = until
     return Curves.read(out / CURVES)
+
+
+def save(
+    path: Path,
+    text: Path,
+    study: str,
+    preset: str,
+    steps: int,
+    entries: Sequence[Entry],
+    curves: dict[str, list[Curves]],
+) -> None:
+    """Keep what the report of the package shows; complete runs only."""
+    data = text.read_bytes()
+    about = {"name": text.name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    width = matched(curves[entries[0].name], LayerOptions().chunk)
+    runs = [
+        SavedRun(
+            study=study,
+            label=entry.name,
+            attention=entry.attention,
+            preset=preset,
+            window=width if entry.name == MATCHED else None,
+            steps=steps,
+            seed=seed,
+            rows_read=rows_read(found) if found.support else None,
+            validation_step=found.validation_step,
+            validation=[float(f"{v:.5g}") for v in found.validation],
+            loss=thinned(found.loss),
+            gate_gradient=thinned(found.gate_gradient),
+        )
+        for entry in entries
+        for seed, found in enumerate(curves[entry.name])
+    ]
+    write_runs(path, about, runs)
 
 
 def tell(report: Report, entries: Sequence[Entry], curves: dict[str, list[Curves]]) -> None:

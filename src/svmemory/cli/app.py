@@ -18,6 +18,7 @@ from .keys import app as keys_app
 from .log import app as log_app
 from .plot import plot
 from .read import read, score
+from .reproduce import reproduce
 from .scan import scan_command
 from .store import StoreAware
 from .store import app as store_app
@@ -65,6 +66,7 @@ def _root(
 
 for command in (demo, build, cohort, info, read, score, forget, prune, verify, digest, plot, train):
     app.command()(command)
+app.command()(reproduce)
 app.command("scan")(scan_command)
 app.add_typer(audit_app, name="audit")
 app.add_typer(keys_app, name="keys")

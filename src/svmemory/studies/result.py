@@ -103,6 +103,8 @@ class Study:
         note: str = "",
     ) -> None:
         """Add a finding; ``interval`` is (low, high) and may be left out or hold NaN."""
+        if isinstance(ours, float) and not math.isfinite(ours):
+            ours = "no number"  # JSON has none for it
         low, high = (None, None) if interval is None else interval
         if low is None or high is None or math.isnan(low) or math.isnan(high):
             low = high = None

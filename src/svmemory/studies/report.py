@@ -1,0 +1,172 @@
+"""One report of many studies: Markdown, HTML with the figures inside, and JSON."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import os
+import platform
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from .result import Finding, Study, Verdict
+
+NAME = "report"
+
+_PACKAGES = ("svmemory", "numpy", "numba", "scipy", "scikit-learn", "torch", "polars", "matplotlib")
+_HEADER = ("what", "ours", "95 %", "paper", "")
+_STYLE = """
+body { max-width: 62rem; margin: 2rem auto; padding: 0 1rem; font: 16px/1.5 system-ui, sans-serif; }
+table { border-collapse: collapse; margin: 1rem 0; }
+th, td { padding: .25rem .7rem; border-bottom: 1px solid #ddd; text-align: left; }
+td { vertical-align: top; }
+img { max-width: 100%; } figure { margin: 1.5rem 0; } figcaption { color: #555; font-size: .9rem; }
+.missed, .differs { font-weight: 600; }
+"""
+
+
+def environment() -> dict[str, Any]:
+    """Versions and machine, for a reader who wants to repeat it."""
+    found: dict[str, Any] = {
+        "python": platform.python_version(),
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+    }
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = None
+    return found
+
+
+def document(
+    studies: Sequence[Study], settings: dict[str, Any], seconds: dict[str, float]
+) -> dict[str, Any]:
+    """Everything as JSON can hold it."""
+    return {
+        "settings": settings,
+        "environment": environment(),
+        "seconds": seconds,
+        "studies": [study.as_dict() for study in studies],
+    }
+
+
+def write(found: dict[str, Any], out: Path) -> list[Path]:
+    """Write report.json, report.md and report.html into a folder; their paths."""
+    studies = [Study.from_dict(fields) for fields in found["studies"]]
+    texts = {
+        "json": json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False) + "\n",
+        "md": markdown(studies, found),
+        "html": page(studies, found, out),
+    }
+    paths = []
+    for end, text in texts.items():
+        path = out / f"{NAME}.{end}"
+        unfinished = path.with_suffix(f".{os.getpid()}")
+        unfinished.write_text(text)
+        os.replace(unfinished, path)
+        paths.append(path)
+    return paths
+
+
+def shown(value: float | str | None) -> str:
+    """A number with four digits, text as it is, a dash for nothing."""
+    if value is None:
+        return "-"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int):
+        return f"{value:,}"
+    if value != 0 and (abs(value) < 1e-3 or abs(value) >= 1e5):
+        return f"{value:.1e}"
+    return f"{value:.4g}"
+
+
+def cells(finding: Finding) -> tuple[str, ...]:
+    """One row of a table, in the order of the header."""
+    interval = ""
+    if finding.low is not None and finding.high is not None:
+        interval = f"{shown(finding.low)} to {shown(finding.high)}"
+    verdict = "" if finding.verdict is Verdict.shown else finding.verdict.value
+    note = f"{verdict}: {finding.note}" if verdict and finding.note else verdict or finding.note
+    return finding.what, shown(finding.ours), interval, shown(finding.paper), note
+
+
+def preamble(found: dict[str, Any]) -> list[str]:
+    """How the numbers came about, in sentences."""
+    env, settings = found["environment"], found["settings"]
+    versions = ", ".join(f"{p} {env[p]}" for p in _PACKAGES if env.get(p))
+    total = sum(found["seconds"].values())
+    return [
+        f"`svmemory reproduce {settings['name']}{' --quick' if settings['quick'] else ''}`, first "
+        f"seed {settings['seed']}, in {total / 60:.1f} minutes on {env['cores']} cores "
+        f"({env['machine']}, {env['system']}); Python {env['python']}, {versions}.",
+        '"met": as the paper has it, or better. "differs": not as the paper has it, and the note '
+        'says why. "missed": an aim of ours that was not reached. Parts that were kept from an '
+        "earlier run take no time here.",
+    ]
+
+
+def markdown(studies: Sequence[Study], found: dict[str, Any], folder: str = "") -> str:
+    """The report as Markdown; figures are looked for in ``folder`` beside it."""
+    lines = ["# The paper's results, and ours", ""]
+    for sentence in preamble(found):
+        lines += [sentence, ""]
+    for study in studies:
+        lines += [f"## {study.title}", "", f"`svmemory reproduce {study.name}`", ""]
+        if study.missing:
+            lines += [f"Not run: {study.missing}", ""]
+            continue
+        lines += [study.setting, ""]
+        if study.findings:
+            lines += ["| " + " | ".join(_HEADER) + " |", "|" + "---|" * len(_HEADER)]
+            for finding in study.findings:
+                row = (c.replace("|", "\\|").replace("\n", " ") for c in cells(finding))
+                lines.append("| " + " | ".join(row) + " |")
+            lines.append("")
+        for note in study.notes:
+            lines += [note, ""]
+        for figure in study.figures:
+            lines += [f"![{figure.caption}]({folder}{figure.name}.png)", "", figure.caption, ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def page(studies: Sequence[Study], found: dict[str, Any], out: Path) -> str:
+    """The report as one HTML file that needs no other."""
+    body = ["<h1>The paper's results, and ours</h1>"]
+    body += [f"<p>{html.escape(sentence)}</p>" for sentence in preamble(found)]
+    for study in studies:
+        body.append(f'<h2 id="{study.name}">{html.escape(study.title)}</h2>')
+        if study.missing:
+            body.append(f"<p>Not run: {html.escape(study.missing)}</p>")
+            continue
+        body.append(f"<p>{html.escape(study.setting)}</p>")
+        if study.findings:
+            head = "".join(f"<th>{h}</th>" for h in _HEADER)
+            rows = "".join(
+                f'<tr class="{finding.verdict.value}">'
+                + "".join(f"<td>{html.escape(c)}</td>" for c in cells(finding))
+                + "</tr>"
+                for finding in study.findings
+            )
+            body.append(f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>")
+        body += [f"<p>{html.escape(note)}</p>" for note in study.notes]
+        for figure in study.figures:
+            picture = base64.b64encode((out / f"{figure.name}.png").read_bytes()).decode()
+            caption = html.escape(figure.caption)
+            body.append(
+                f'<figure><img alt="{caption}" src="data:image/png;base64,{picture}">'
+                f"<figcaption>{caption}</figcaption></figure>"
+            )
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width">'
+        f"<title>svmemory: results</title><style>{_STYLE}</style></head><body>"
+        + "\n".join(body)
+        + "</body></html>\n"
+    )

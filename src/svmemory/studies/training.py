@@ -1,0 +1,161 @@
+"""The trainable layer: gradients, a student and its teacher, speed, and language modelling."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+from .figures import drawn, styles
+from .result import Figure, Study, Verdict
+from .saved_runs import SavedRun, read_runs
+from .settings import Settings, need
+from .statistics import mean_interval
+
+NAME, TITLE = "training", "Gradients, speed and language modelling"
+
+_CONTROLS = "controls"
+_COMPARED = "compare"
+
+
+def run(settings: Settings) -> Study:
+    """Check gradients and speed here; take language models from the runs kept with the package."""
+    need("torch", "torch")
+    from .layer_checks import gradients, ratios, teacher_fit
+
+    study = Study(NAME, TITLE)
+    made_of = {"seed": settings.seed}
+    checks = settings.kept(f"{NAME}/gradients", made_of, gradients)
+    for what, holds in checks.items():
+        verdict = Verdict.met if holds else Verdict.missed
+        study.add(f"gradcheck, {what}", "passes" if holds else "fails", None, "passes", verdict)
+    fall = settings.kept(f"{NAME}/teacher", made_of, lambda: teacher_fit(settings.seed))
+    verdict = Verdict.met if fall >= 0.99 else Verdict.missed
+    study.add("student fits teacher: fall of the loss in 200 steps", fall, None, 0.99, verdict)
+    preset, turns = settings.size(("tiny", 3), ("3m", 5))
+    times = settings.kept(
+        f"{NAME}/ratios", {"preset": preset, "turns": turns}, lambda: ratios(preset, turns)
+    )
+    paper = {"sv": 35.8}
+    for name, ratio in times.items():
+        study.add(
+            f"forward and backward of the {preset} model, {name} / softmax",
+            ratio,
+            None,
+            paper.get(name),
+            Verdict.met if name in paper and ratio <= 1.35 else Verdict.shown,
+            "the paper's own machine; 17.6 on one like ours" if name in paper else "",
+        )
+    text, saved = read_runs()
+    study.setting = (
+        "Gradients, teacher and speed are measured here. Language models come from runs kept with "
+        f"the package, trained on {text['name']} ({text['bytes']:,} bytes, SHA-256 "
+        f"{text['sha256'][:16]}) by benchmarks/language.py"
+    )
+    _language(study, settings, saved)
+    _stability(study, settings, saved)
+    _how_to_go_on(study)
+    return study
+
+
+def _by_label(runs: Sequence[SavedRun], study: str, preset: str) -> dict[str, list[SavedRun]]:
+    found: dict[str, list[SavedRun]] = {}
+    for one in sorted(runs, key=lambda r: r.seed):
+        if one.study == study and one.preset == preset:
+            found.setdefault(one.label, []).append(one)
+    return found
+
+
+def _language(study: Study, settings: Settings, saved: Sequence[SavedRun]) -> None:
+    for name, words in ((_COMPARED, "attentions"), (_CONTROLS, "controls")):
+        groups = _by_label(saved, name, "tiny")
+        if not groups:
+            study.notes.append(f"No {words} are kept with the package.")
+            continue
+        reference = groups["sv"]
+        steps = reference[0].steps
+        for label, runs in groups.items():
+            best, interval = mean_interval([one.best for one in runs])
+            read = [one.rows_read for one in runs if one.rows_read is not None]
+            more = f"{len(runs)} seeds" if len(runs) > 1 else "one seed"
+            if read:
+                more += f", {statistics.mean(read):.0f} prefix rows read"
+            if runs[0].window is not None:
+                more += f", {runs[0].window} positions"
+            study.add(
+                f"{words}: bits per byte, {label}, tiny, {steps} steps", best, interval, note=more
+            )
+            if label == "sv":
+                continue
+            seeds = {one.seed: one.best for one in runs}
+            pairs = [seeds[one.seed] - one.best for one in reference if one.seed in seeds]
+            difference, around = mean_interval(pairs)
+            study.add(f"{words}: {label} minus sv, same seeds", difference, around)
+        _draw(study, settings, f"{NAME}-{name}", words, groups)
+
+
+def _draw(
+    study: Study, settings: Settings, file: str, words: str, groups: dict[str, list[SavedRun]]
+) -> None:
+    looks = styles(list(groups), "sv")
+    with drawn(settings.out / f"{file}.png", height=4.4) as (_, [axes]):
+        for label, runs in groups.items():
+            colour, marker = looks[label]
+            steps = runs[0].validation_step
+            middle = [statistics.mean(x) for x in zip(*(r.validation for r in runs), strict=True)]
+            axes.plot(steps, middle, marker, linestyle="-", color=colour, label=label)
+            if len(runs) > 1:
+                low = [min(x) for x in zip(*(r.validation for r in runs), strict=True)]
+                high = [max(x) for x in zip(*(r.validation for r in runs), strict=True)]
+                axes.fill_between(steps, low, high, color=colour, alpha=0.15, linewidth=0)
+        axes.set_xlabel("training step")
+        axes.set_ylabel("validation, bits per byte")
+        axes.legend(loc="upper right")
+    study.figures.append(
+        Figure(
+            file,
+            f"Validation on the last tenth of the text, {words}: means over seeds, with the range "
+            "over seeds shaded where there is more than one.",
+        )
+    )
+
+
+def _stability(study: Study, settings: Settings, saved: Sequence[SavedRun]) -> None:
+    presets = [p for p in ("tiny", "10m") if _by_label(saved, "stability", p)]
+    if not presets:
+        study.notes.append("No runs of the paper's solver are kept with the package.")
+        return
+    file = f"{NAME}-stability"
+    with drawn(settings.out / f"{file}.png", width=8.0, panels=len(presets)) as (_, panels):
+        for axes, preset in zip(panels, presets, strict=True):
+            groups = _by_label(saved, "stability", preset)
+            looks = styles(list(groups), "sv")
+            for label, [one, *_] in groups.items():
+                stride = -(-one.steps // len(one.gate_gradient))
+                steps = [stride * (i + 1) for i in range(len(one.gate_gradient))]
+                colour, marker = looks[label]
+                axes.plot(steps, one.gate_gradient, marker, linestyle="-", color=colour,
+                          label=label, markersize=3)  # fmt: skip
+                largest = max(one.gate_gradient) / statistics.median(one.gate_gradient)
+                study.add(f"{preset}, {label}: largest gate gradient / its median", largest)
+                study.add(f"{preset}, {label}: best bits per byte, {one.steps} steps", one.best)
+            axes.set_yscale("log")
+            axes.set_title(f"{preset} model")
+            axes.set_xlabel("training step")
+        panels[0].set_ylabel("gradient norm that reaches\nthe keys through the gate")
+        panels[0].legend(loc="best")
+    study.figures.append(
+        Figure(
+            file,
+            "The gate's gradient over training, ours beside the paper's scheme (80 FISTA steps, "
+            "then a ridge on the margin); largest value in every ten steps.",
+        )
+    )
+
+
+def _how_to_go_on(study: Study) -> None:
+    study.notes.append(
+        "The paper's own sizes need a GPU: `svmemory train --preset 3m --steps 6000 --text FILE "
+        "--attention sv --out DIR`, and the same with `window`, seven seeds each; "
+        "`benchmarks/gpu_layer.py` prints the seconds a step takes on the GPU at hand, from which "
+        "the minutes follow."
+    )

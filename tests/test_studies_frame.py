@@ -1,0 +1,219 @@
+"""How studies run, what they keep, their intervals, and the report."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+from typer.testing import CliRunner
+
+from svmemory.cli import app as cli
+from svmemory.errors import InputError
+from svmemory.studies import registry, report
+from svmemory.studies.figures import drawn, styles
+from svmemory.studies.result import Figure, Study, Verdict
+from svmemory.studies.saved_runs import SavedRun, thinned, write_runs
+from svmemory.studies.settings import MissingError, Settings, need
+from svmemory.studies.statistics import (
+    bootstrap_interval,
+    excludes_zero,
+    mean_interval,
+    share_interval,
+)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(out=tmp_path / "out", data=tmp_path / "data", quick=True)
+
+
+# -- intervals -------------------------------------------------------------------------------------
+
+
+def test_interval_of_a_mean_is_students() -> None:
+    x = [1.0, 4.0, 2.0, 2.5]
+    mean, (low, high) = mean_interval(x)
+    expected = stats.ttest_1samp(x, 0.0).confidence_interval(0.95)
+    assert mean == pytest.approx(np.mean(x))
+    assert (low, high) == pytest.approx((expected.low, expected.high))
+    assert all(math.isnan(end) for end in mean_interval([3.0])[1])
+
+
+@pytest.mark.parametrize(("hits", "tries"), [(0, 40), (40, 40), (13, 40)])
+def test_interval_of_a_share_is_wilsons(hits: int, tries: int) -> None:
+    expected = stats.binomtest(hits, tries).proportion_ci(0.95, method="wilson")
+    share, interval = share_interval(hits, tries)
+    assert share == hits / tries
+    assert interval == pytest.approx((expected.low, expected.high), abs=1e-12)
+
+
+def test_bootstrap_agrees_with_scipy_and_weights_count() -> None:
+    rng = np.random.default_rng(3)
+    x = rng.exponential(size=80)
+    mean, (low, high) = bootstrap_interval(x, samples=4000, seed=1)
+    expected = stats.bootstrap(
+        (x,), np.mean, n_resamples=4000, method="percentile", rng=np.random.default_rng(2)
+    ).confidence_interval
+    assert mean == pytest.approx(x.mean())
+    assert (low, high) == pytest.approx((expected.low, expected.high), abs=0.03)
+    weighted, _ = bootstrap_interval([0.0, 1.0], weights=[3.0, 1.0], samples=10)
+    assert weighted == 0.25
+    assert bootstrap_interval(x, seed=5) == bootstrap_interval(x, seed=5)
+
+
+def test_which_intervals_exclude_zero() -> None:
+    assert excludes_zero((0.1, 0.2))
+    assert excludes_zero((-0.2, -0.1))
+    assert not excludes_zero((-0.1, 0.2))
+    assert not excludes_zero((math.nan, math.nan))
+
+
+# -- settings --------------------------------------------------------------------------------------
+
+
+def test_a_part_is_made_once_and_again_when_its_making_changes(settings: Settings) -> None:
+    calls: list[int] = []
+
+    def make() -> dict[str, float]:
+        calls.append(1)
+        return {"x": 0.1 + 0.2}
+
+    first = settings.kept("a/part", {"seed": 0}, make)
+    assert settings.kept("a/part", {"seed": 0}, make) == first == {"x": 0.1 + 0.2}
+    assert len(calls) == 1
+    settings.kept("a/part", {"seed": 1}, make)
+    settings.kept("b/part", {"seed": 0}, make)
+    assert len(calls) == 3
+
+
+def test_what_failed_is_not_kept(settings: Settings) -> None:
+    def fail() -> int:
+        raise ValueError("stop")
+
+    with pytest.raises(ValueError, match="stop"):
+        settings.kept("part", {}, fail)
+    assert settings.kept("part", {}, lambda: 3) == 3
+
+
+def test_absent_data_and_packages_say_how_to_get_them(settings: Settings) -> None:
+    with pytest.raises(MissingError, match=r"tofu/x\.json.*--data or SVMEMORY_DATA"):
+        settings.file("tofu", "x.json")
+    with pytest.raises(MissingError, match=r"pip install 'svmemory\[none\]'"):
+        need("no_such_package", "none")
+
+
+def test_sizes_counts_and_progress(settings: Settings) -> None:
+    told: list[tuple[int, int]] = []
+    one = Settings(settings.out, settings.data, False, 7, track=lambda i, n: told.append((i, n)))
+    assert settings.count(2, 9) == 2
+    assert one.count(2, 9) == 7
+    assert (settings.size("s", "l"), one.size("s", "l")) == ("s", "l")
+    assert list(one.tracked("ab", 2)) == ["a", "b"]
+    assert told == [(0, 2), (1, 2), (2, 2)]
+
+
+# -- report ----------------------------------------------------------------------------------------
+
+
+def example(out: Path) -> list[Study]:
+    study = Study("demo", "A | study", "one setting")
+    study.add("rare <recall>", 0.86123, (0.84, 0.88), 0.861, Verdict.met)
+    study.add("count | of rows", 12345, None, "300/300", Verdict.differs, "another definition")
+    study.add("nothing", float("nan"), (float("nan"), float("nan")))
+    study.notes.append("k-centre comes close.")
+    with drawn(out / "demo.png") as (_, [axes]):
+        axes.plot([0, 1], [0, 1])
+    study.figures.append(Figure("demo", "A line."))
+    return [study, Study("absent", "Another", missing="needs x & y")]
+
+
+def test_report_in_three_forms(tmp_path: Path) -> None:
+    asked = {"name": "all", "quick": True, "seeds": None, "seed": 0}
+    found = report.document(example(tmp_path), asked, {"demo": 60.0, "absent": 0.0})
+    paths = {path.suffix: path.read_text() for path in report.write(found, tmp_path)}
+    assert json.loads(paths[".json"]) == json.loads(json.dumps(found))
+    line = "| rare <recall> | 0.8612 | 0.84 to 0.88 | 0.861 | met |"
+    assert line in paths[".md"].splitlines()
+    assert (
+        "| count \\| of rows | 12,345 |  | 300/300 | differs: another definition |" in paths[".md"]
+    )
+    assert "| nothing | no number |" in paths[".md"]
+    assert "![A line.](demo.png)" in paths[".md"]
+    assert "Not run: needs x & y" in paths[".md"]
+    assert "in 1.0 minutes" in paths[".md"]
+    assert "rare &lt;recall&gt;" in paths[".html"]
+    assert "data:image/png;base64," in paths[".html"]
+    assert 'src="demo.png"' not in paths[".html"]
+
+
+def test_a_study_survives_json(tmp_path: Path) -> None:
+    for study in example(tmp_path):
+        assert Study.from_dict(json.loads(json.dumps(study.as_dict()))) == study
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, "-"), ("300/300", "300/300"), (0, "0"), (0.0, "0"), (12345, "12,345"),
+     (0.123456, "0.1235"), (2.5e-16, "2.5e-16"), (-3.0e6, "-3.0e+06"), (99999.4, "1e+05")],
+)  # fmt: skip
+def test_numbers_as_shown(value: float | str | None, text: str) -> None:
+    assert report.shown(value) == text
+
+
+def test_figures_are_the_same_bytes_again(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        with drawn(tmp_path / f"{name}.png", panels=2) as (_, panels):
+            panels[0].plot([1, 2], [2, 1])
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+    looks = styles(["x", "sv", "y"], "sv")
+    assert len(set(looks.values())) == 3
+
+
+# -- saved runs ------------------------------------------------------------------------------------
+
+
+def test_saved_runs_replace_those_of_their_study_only(tmp_path: Path) -> None:
+    def one(study: str, label: str) -> SavedRun:
+        return SavedRun(study, label, "sv", "tiny", None, 3, 0, 9.0, [1], [2.0], [2.0], [])
+
+    path = tmp_path / "runs.json"
+    write_runs(path, {"name": "x"}, [one("a", "old"), one("b", "kept")][:1])
+    write_runs(path, {"name": "x"}, [one("b", "kept")])
+    write_runs(path, {"name": "x"}, [one("a", "new")])
+    runs = json.loads(path.read_text())["runs"]
+    assert sorted((r["study"], r["label"]) for r in runs) == [("a", "new"), ("b", "kept")]
+    assert thinned([1.0, 3.0, *[2.0] * 8, 1.23456]) == [3.0, 1.235]
+
+
+# -- the command -----------------------------------------------------------------------------------
+
+
+def test_command_names_its_studies_and_refuses_others(tmp_path: Path) -> None:
+    runner = CliRunner()
+    listed = runner.invoke(cli.app, ["reproduce", "--list"])
+    assert listed.exit_code == 0
+    assert [line.split()[0] for line in listed.stdout.splitlines()] == [
+        entry.name for entry in registry.ENTRIES
+    ]
+    with pytest.raises(InputError, match=r"no study 'nope'; there are: deletion"):
+        registry.entries("nope")
+    assert [entry.name for entry in registry.entries("icu")] == ["icu"]
+    file = tmp_path / "file"
+    file.write_text("")
+    refused = runner.invoke(cli.app, ["reproduce", "icu", "--out", str(file)])
+    assert refused.exit_code != 0
+    assert isinstance(refused.exception, InputError)
+
+
+def test_command_says_what_is_missing(tmp_path: Path) -> None:
+    runner = CliRunner()
+    options = ["--data", str(tmp_path), "--out", str(tmp_path / "out"), "--json"]
+    done = runner.invoke(cli.app, ["reproduce", "icu", *options])
+    assert done.exit_code == 0, done.output
+    [study] = json.loads(done.stdout)["studies"]
+    assert "docs/how-to/data.md" in study["missing"]
+    assert (tmp_path / "out" / "report.html").exists()
