@@ -41,7 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     torch.set_num_threads(args.threads)
     torch.set_flush_denormal(True)
-    report = Report("layer", args.quick, args.seed, {"threads": args.threads})
+    name = f"layer, {args.part}" if args.part else "layer"
+    report = Report(name, args.quick, args.seed, {"threads": args.threads})
     data = read_bytes(args.text, 200_000)
     if args.part in (None, "model"):
         whole_model(report, data)

@@ -178,7 +178,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     count = args.problems or (200 if args.quick else 10_000)
     canonical, few = count // 50, count // 20
     settings = {"problems": count, "n": f"1..{LARGEST}", "C": "0.05..0.5", "ridge": RIDGE}
-    report = Report("layer exactness", args.quick, args.seed, settings)
+    name = "layer exactness" + (", learned keys" if args.checkpoint else "")
+    report = Report(name, args.quick, args.seed, settings)
     tallies = {name: Tally() for name in TARGETS}
     rng = np.random.default_rng(args.seed)
     if args.checkpoint is None:
