@@ -1,0 +1,172 @@
+"""Intensive-care stays with their hourly vital signs as they were measured, gaps left open."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from ..audit.vitals import CHANNELS
+from .settings import MissingError, Settings
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+LEAST_HOURS = 24
+_PSV = {"HR": "hr", "SBP": "sbp", "DBP": "dbp", "Resp": "resp", "O2Sat": "o2sat", "Temp": "temp"}
+_DEMO = {**_PSV, "SpO2": "o2sat"}
+
+
+@dataclass(frozen=True, eq=False)
+class Stay:
+    """One stay.
+
+    Attributes
+    ----------
+    name : str
+    vitals : (hours, 6) array
+        Heart rate, systolic and diastolic pressure, respiratory rate, oxygen saturation,
+        temperature (Celsius); NaN where nothing was measured in the hour.
+    sepsis : (hours,) array or None
+        PhysioNet's label of the hour.
+    """
+
+    name: str
+    vitals: Floats
+    sepsis: Bools | None = None
+
+    @property
+    def usable(self) -> bool:
+        """Whether it lasts a day and every channel was measured at least once."""
+        long_enough = len(self.vitals) >= LEAST_HOURS
+        return long_enough and not bool(np.isnan(self.vitals).all(axis=0).any())
+
+
+@dataclass(frozen=True, eq=False)
+class Cohort:
+    """Usable stays of one source, in the source's order.
+
+    Attributes
+    ----------
+    name : str
+        For a table.
+    stays : sequence of Stay
+    """
+
+    name: str
+    stays: Sequence[Stay]
+
+    @property
+    def hours(self) -> int:
+        """Hours of all stays."""
+        return sum(len(stay.vitals) for stay in self.stays)
+
+    def mark(self) -> str:
+        """Hash of all names and numbers: what a result computed from them depends on."""
+        seal = hashlib.sha256()
+        for stay in self.stays:
+            seal.update(f"{stay.name} {stay.vitals.shape}".encode())
+            seal.update(np.ascontiguousarray(stay.vitals).tobytes())
+            if stay.sepsis is not None:
+                seal.update(stay.sepsis.tobytes())
+        return seal.hexdigest()[:16]
+
+    def sample(self, most: int, seed: int, septic: bool = False) -> Cohort:
+        """At most so many of its stays, at random; ``septic`` takes those with a labelled hour."""
+        stays = [
+            stay
+            for stay in self.stays
+            if not septic or (stay.sepsis is not None and 0 < stay.sepsis.sum() < len(stay.sepsis))
+        ]
+        chosen = np.sort(np.random.default_rng(seed).permutation(len(stays))[:most])
+        return Cohort(self.name, [stays[i] for i in chosen])
+
+
+def physionet(settings: Settings) -> Cohort:
+    """Training set A of the PhysioNet 2019 Challenge: the ``.npz`` parts, or the ``.psv`` files.
+
+    Raises
+    ------
+    MissingError
+        If ``physionet2019`` is not in the data folder, or holds neither.
+    """
+    folder = settings.file("physionet2019")
+    if parts := sorted(folder.glob("vitals_setA_part*.npz")):
+        stays = [stay for part in parts for stay in _archive(part)]
+    else:
+        inner = folder / "training_setA"
+        stays = [
+            _psv(file) for file in sorted((inner if inner.is_dir() else folder).rglob("*.psv"))
+        ]
+    if not stays:
+        raise MissingError(
+            f"found neither vitals_setA_part*.npz nor .psv files in {folder}: "
+            "docs/how-to/data.md says where to get them"
+        )
+    return Cohort("PhysioNet 2019 set A", _usable(stays))
+
+
+def mimic3_demo(settings: Settings) -> Cohort:
+    """The MIMIC-III demo's stays, from its hourly table.
+
+    Raises
+    ------
+    MissingError
+        If the table is not in the data folder.
+    """
+    stays: dict[str, dict[int, list[float]]] = {}
+    with gzip.open(settings.file("mimic3_demo", "vitals_hourly.csv.gz"), "rt") as lines:
+        for row in csv.DictReader(lines):
+            named = {_DEMO[name]: value for name, value in row.items() if name in _DEMO}
+            values = [float(named[c]) if named[c] else np.nan for c in CHANNELS]
+            stays.setdefault(row["icustay_id"], {})[int(row["hour"])] = values
+    return Cohort(
+        "MIMIC-III demo", _usable(Stay(name, by_hour(found)) for name, found in stays.items())
+    )
+
+
+def by_hour(found: dict[int, list[float]]) -> Floats:
+    """Rows in order of their hours (>= 0), NaN in hours without one."""
+    vitals = np.full((max(found) + 1, len(CHANNELS)), np.nan)
+    for hour, values in found.items():
+        vitals[hour] = values
+    return vitals
+
+
+def _usable(stays: Iterable[Stay]) -> list[Stay]:
+    return [stay for stay in stays if stay.usable]
+
+
+def _archive(file: Path) -> list[Stay]:
+    """Stays of an archive: ``x100`` holds hundredths, -1 where missing; ``ptr`` first rows."""
+    with np.load(file, allow_pickle=False) as archive:
+        names = [_PSV.get(str(name), "") for name in archive["columns"]]
+        hundredths = archive["x100"][:, [names.index(channel) for channel in CHANNELS]]
+        sepsis = archive["sepsis"].astype(bool)
+        patients, ends = archive["patient"], archive["ptr"]
+    vitals = np.where(hundredths == -1, np.nan, hundredths / 100.0)
+    return [
+        Stay(str(patient), vitals[start:stop], sepsis[start:stop])
+        for patient, start, stop in zip(patients, ends[:-1], ends[1:], strict=True)
+    ]
+
+
+def _psv(file: Path) -> Stay:
+    """A stay as the Challenge publishes it."""
+    table = pl.read_csv(
+        file,
+        separator="|",
+        columns=[*_PSV, "SepsisLabel"],
+        null_values=["NaN"],
+        schema_overrides={**dict.fromkeys(_PSV, pl.Float64), "SepsisLabel": pl.Int64},
+    )
+    by_channel = {channel: name for name, channel in _PSV.items()}
+    vitals = table.select([by_channel[c] for c in CHANNELS]).cast(pl.Float64).to_numpy()
+    return Stay(file.stem, np.array(vitals), table["SepsisLabel"].to_numpy() == 1)
