@@ -150,6 +150,16 @@ def test_report_in_three_forms(tmp_path: Path) -> None:
     assert 'src="demo.png"' not in paths[".html"]
 
 
+def test_page_with_its_figures_beside(tmp_path: Path) -> None:
+    asked = {"name": "all", "quick": True, "seeds": None, "seed": 0}
+    found = report.document(example(tmp_path), asked, {"demo": 1.0})
+    page = tmp_path / "docs" / "results.md"
+    report.write_page(found, tmp_path, page)
+    assert "![A line.](results/demo.png)" in page.read_text()
+    figure = page.parent / "results" / "demo.png"
+    assert figure.read_bytes() == (tmp_path / "demo.png").read_bytes()
+
+
 def test_a_study_survives_json(tmp_path: Path) -> None:
     for study in example(tmp_path):
         assert Study.from_dict(json.loads(json.dumps(study.as_dict()))) == study
@@ -202,6 +212,8 @@ def test_command_names_its_studies_and_refuses_others(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no study 'nope'; there are: deletion"):
         registry.entries("nope")
     assert [entry.name for entry in registry.entries("icu")] == ["icu"]
+    page = runner.invoke(cli.app, ["reproduce", "icu", "--page", str(tmp_path / "page.txt")])
+    assert isinstance(page.exception, InputError)
     file = tmp_path / "file"
     file.write_text("")
     refused = runner.invoke(cli.app, ["reproduce", "icu", "--out", str(file)])

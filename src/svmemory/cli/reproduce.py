@@ -45,6 +45,10 @@ def reproduce(
             metavar="DIR", help="Folder of the report. Finished parts stay there and are reused."
         ),
     ] = Path("results"),
+    page: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.md", help="Also a page, its figures in a folder beside it."),
+    ] = None,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:
@@ -68,6 +72,8 @@ def reproduce(
 
     if out.exists() and not out.is_dir():
         raise InputError(f"{out} is a file: name a folder with --out")
+    if page is not None and page.suffix != ".md":
+        raise InputError(f"{page}: the page is Markdown; use a name that ends in .md")
     out.mkdir(parents=True, exist_ok=True)
     place = data or Path(os.environ.get("SVMEMORY_DATA") or "../shared/data")
     studies, seconds = [], {}
@@ -81,6 +87,9 @@ def reproduce(
     asked = {"name": name, "quick": quick, "seeds": seeds, "seed": seed}
     found = report.document(studies, asked, seconds)
     paths = report.write(found, out)
+    if page is not None:
+        report.write_page(found, out, page)
+        paths.append(page)
     if as_json:
         print_json(found)
     else:

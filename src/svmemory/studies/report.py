@@ -7,6 +7,7 @@ import html
 import json
 import os
 import platform
+import shutil
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -72,6 +73,17 @@ def write(found: dict[str, Any], out: Path) -> list[Path]:
         os.replace(unfinished, path)
         paths.append(path)
     return paths
+
+
+def write_page(found: dict[str, Any], out: Path, path: Path) -> None:
+    """Write the report as one Markdown page, its figures into a folder of the same name beside."""
+    studies = [Study.from_dict(fields) for fields in found["studies"]]
+    folder = path.with_suffix("")
+    folder.mkdir(parents=True, exist_ok=True)
+    for study in studies:
+        for figure in study.figures:
+            shutil.copyfile(out / f"{figure.name}.png", folder / f"{figure.name}.png")
+    path.write_text(markdown(studies, found, f"{folder.name}/"))
 
 
 def shown(value: float | str | None) -> str:
