@@ -1,0 +1,141 @@
+"""Will a patient deteriorate within the next six hours? Hours of stays, their inputs and labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..audit.vitals import CHANNELS, carried_forward
+from .settings import Settings
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+AHEAD = 6
+"""Hours that a prediction looks ahead, and hours of a stay that must have passed before one."""
+LONGEST = 72
+"""Hours of a stay that are used."""
+
+# lowest and highest value that is no deterioration, by the paper's thresholds
+_BOUNDS = {
+    "hr": (40.0, 130.0),
+    "sbp": (90.0, 200.0),
+    "dbp": (-np.inf, np.inf),
+    "resp": (6.0, 30.0),
+    "o2sat": (90.0, np.inf),
+    "temp": (35.0, 38.5),
+}
+_PARTS = ("vitals_setA_part1.npz", "vitals_setA_part2.npz")
+_CLIP = 5.0  # standard deviations
+
+
+@dataclass(frozen=True)
+class Stay:
+    """One stay, T hours.
+
+    Attributes
+    ----------
+    raw : (T, 6) array
+        Channels of :data:`svmemory.audit.vitals.CHANNELS`, NaN where nothing was measured.
+    event : (T,) array
+        Hours with a value beyond its threshold.
+    label : (T,) array
+        Whether one of the next six hours is such an hour.
+    asked : (T,) array
+        Hours that are predicted from: six have passed (this one counts) and six follow.
+    calm : (T,) array
+        Of those, hours without an event in the last six, this one included.
+    """
+
+    raw: Floats
+    event: Flags
+    label: Flags
+    asked: Flags
+    calm: Flags
+
+    @property
+    def hours(self) -> int:
+        """T."""
+        return len(self.raw)
+
+
+def stays(settings: Settings) -> list[Stay]:
+    """PhysioNet 2019, set A: 20,336 stays, in quick size the first 2,400; those of 12 h or more."""
+    found: list[Stay] = []
+    paths = [settings.file("physionet2019", part) for part in _PARTS]
+    for path in paths[: settings.size(1, len(paths))]:
+        with np.load(path, allow_pickle=False) as archive:
+            names = [str(name).lower() for name in archive["columns"]]
+            hundredths = archive["x100"][:, [names.index(channel) for channel in CHANNELS]]
+            ends = archive["ptr"]
+        values = np.where(hundredths == -1, np.nan, hundredths / 100.0)
+        rows = list(pairwise(ends))[: settings.size(2400, None)]
+        found += [stay(values[start:stop]) for start, stop in rows if stop - start >= 2 * AHEAD]
+    return found
+
+
+def deteriorated(raw: Floats) -> Flags:
+    """Hours (T,) with a measured value beyond its threshold."""
+    low, high = np.array([_BOUNDS[channel] for channel in CHANNELS]).T
+    beyond: Flags = ((raw < low) | (raw > high)).any(axis=1)  # a comparison with NaN is false
+    return beyond
+
+
+def stay(raw: Floats) -> Stay:
+    """Labels of one stay from its measured values (T, 6)."""
+    event = deteriorated(raw)
+    before = np.concatenate([[0], np.cumsum(event)])  # events in hours 0, ..., t - 1
+    hour = np.arange(len(raw))
+    following = before[np.minimum(hour + 1 + AHEAD, len(raw))] - before[hour + 1]
+    past = before[hour + 1] - before[np.maximum(hour + 1 - AHEAD, 0)]
+    asked = (hour + 1 >= AHEAD) & (hour + AHEAD < len(raw))
+    cut = slice(0, LONGEST)
+    return Stay(raw[cut], event[cut], (following > 0)[cut], asked[cut], (asked & (past == 0))[cut])
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Mean and standard deviation of each channel over the measured values of training stays."""
+
+    mean: Floats
+    deviation: Floats
+
+    @classmethod
+    def of(cls, training: list[Stay]) -> Scale:
+        """Measure it."""
+        raw = np.concatenate([stay.raw for stay in training])
+        return cls(np.nanmean(raw, axis=0), np.nanstd(raw, axis=0))
+
+    def inputs(self, stay: Stay) -> Floats:
+        """What a sequence model sees of each hour; (T, 12).
+
+        Six standardised values, each the last measured one (0 before the first), and six flags:
+        measured in this hour.
+        """
+        values = (carried_forward(stay.raw) - self.mean) / self.deviation
+        known = np.clip(np.where(np.isnan(values), 0.0, values), -_CLIP, _CLIP)
+        return np.concatenate([known, ~np.isnan(stay.raw)], axis=1, dtype=np.float64)
+
+
+def summary(inputs: Floats, event: Flags) -> Floats:
+    """What the boosted trees see of each hour; (T, 45).
+
+    The inputs (12); mean, lowest and highest value, change, and share of measured hours over the
+    last six hours (30); events in the last six hours and so far, and the hour (3).
+    """
+    values, measured = inputs[:, :6], inputs[:, 6:]
+    hours = len(inputs)
+    # the first hour stands for the hours before the stay
+    padded = np.concatenate([np.repeat(values[:1], AHEAD - 1, axis=0), values])
+    window = np.lib.stride_tricks.sliding_window_view(padded, AHEAD, axis=0)  # (T, 6, AHEAD)
+    seen = np.concatenate([np.zeros((AHEAD - 1, 6)), measured])
+    share = np.lib.stride_tricks.sliding_window_view(seen, AHEAD, axis=0).mean(axis=2)
+    so_far = np.cumsum(event)
+    before = np.concatenate([np.zeros(AHEAD, dtype=np.int64), so_far])[:hours]
+    counts = np.stack([so_far - before, so_far, np.arange(hours)], axis=1)
+    change = values - window[:, :, 0]
+    parts = [inputs, window.mean(2), window.min(2), window.max(2), change, share, counts]
+    return np.concatenate(parts, axis=1, dtype=np.float64)
