@@ -5,6 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+# Where tests run side by side, libraries with threads of their own wait for one another: a step of
+# milliseconds takes seconds. Read when such a library loads, so this stands before all imports.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import pytest
 from hypothesis import settings
 
