@@ -147,6 +147,16 @@ def test_the_truth_ratio_and_its_test() -> None:
     assert keep["quality"] == pytest.approx(ks_2samp(range(6), range(10, 16)).pvalue)
 
 
+def test_a_flat_readout_names_nobody() -> None:
+    corpus = invented()
+    texts = TextMemory(corpus, hashed, seed=0, asked=5)
+    signs = codes(corpus.answers)
+    clear = 0.6 * signs[7] + 0.4 * signs[:20].mean(axis=0)
+    strangers = codes([f"nobody's answer {i}" for i in range(400)])
+    assert texts._named(clear[None]).tolist() == [7]
+    assert set(texts._named(strangers).tolist()) == {-1}
+
+
 def test_words_and_pieces() -> None:
     assert words("Don't naïvely re-read  Zürich\t(2019)!") == [
         *("don", "'", "t", "naively", "re", "-", "read", "zurich", "(", "2019", ")", "!")

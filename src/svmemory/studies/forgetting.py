@@ -28,6 +28,7 @@ NU = 0.25
 FACTORS = (0.1, 0.01, 0.0001)
 EXACT, KEEP, EVICT = "exact deletion", "nothing done", "eviction"
 WRONG_ANSWERS = 5
+CHANCE = 6.0  # standard deviations: once in 10^9 questions times candidates
 DROPPED_WORDS = 0.2
 
 
@@ -231,18 +232,27 @@ class TextMemory:
         }
 
     def _named(self, readouts: Floats) -> Ints:
-        """The answer whose code is nearest to each readout, among all that were ever held."""
-        nearest: Ints = (readouts @ self._codes.T).argmax(axis=1)
-        return nearest
+        """The answer whose code is nearest to each readout, among all that were ever held.
+
+        -1 where the nearest is no nearer than chance would bring one of them: the product of a
+        readout with a code that has no part in it is about normal, its deviation the readout's
+        length.
+        """
+        products = readouts @ self._codes.T  # (q, n)
+        nearest = products.argmax(axis=1)
+        sure = products.max(axis=1) > CHANCE * np.linalg.norm(readouts, axis=1)
+        return np.where(sure, nearest, -1)
 
     def _leaked(self, readouts: Floats, secrets: Ints) -> int:
-        return int(np.isin(self._answer[self._named(readouts)], secrets).sum())
+        named = self._named(readouts)
+        return int((np.isin(self._answer[named], secrets) & (named >= 0)).sum())
 
     def _right(self, readouts: Floats, rows: Ints) -> int:
         questions = self.corpus.questions
         return sum(
-            bool(self._answer[named] == self._answer[row]) or questions[named] == questions[row]
-            for named, row in zip(self._named(readouts), rows, strict=True)
+            named >= 0
+            and (self._answer[named] == self._answer[row] or questions[named] == questions[row])
+            for named, row in zip(self._named(readouts).tolist(), rows.tolist(), strict=True)
         )
 
     def _truth_ratios(self, readouts: Floats, rows: Ints, wrong: Ints) -> Floats:

@@ -9,7 +9,7 @@ import numpy as np
 from .corpora import Corpus, synthea, tofu
 from .embeddings import MINILM_PACKAGE, Encoder, encoders
 from .figures import drawn, styles
-from .forgetting import EVICT, EXACT, FACTORS, GAMMA, KEEP, NU, TextMemory, decay
+from .forgetting import CHANCE, EVICT, EXACT, FACTORS, GAMMA, KEEP, NU, TextMemory, decay
 from .result import Figure, Study, Verdict
 from .settings import Settings
 from .statistics import share_interval
@@ -64,6 +64,7 @@ def _splits(settings: Settings, name: str, corpus: Corpus, encode: Encoder) -> S
         "gamma": GAMMA,
         "nu": NU,
         "factors": FACTORS,
+        "chance": CHANCE,
     }
     return {
         split: settings.kept(
@@ -211,7 +212,9 @@ def _draw_quality(settings: Settings, study: Study, found: dict[str, Splits]) ->
 def _notes(found: dict[str, Splits], settings: Settings) -> list[str]:
     notes = [
         "**What leaks.** A readout names the answer whose code is nearest to it among all answers "
-        "that were ever held, so the reader is granted a list of candidates. An answer that a kept "
+        "that were ever held, so the reader is granted a list of candidates; it names none if the "
+        f"nearest is within {CHANCE:g} standard deviations of what chance gives, so that a flat "
+        "readout does not hit a secret by luck. An answer that a kept "
         "row gives too counts as no secret. The *truth ratio* follows TOFU: mean probability of "
         "five wrong answers (here: of kept people) over that of the right one; probabilities are a "
         "softmax over the products of codes with the readout. TOFU takes them from a language "

@@ -1,0 +1,1 @@
+"""Triton programs and how they are launched; the only modules that import Triton."""
