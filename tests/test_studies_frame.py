@@ -123,6 +123,7 @@ def example(out: Path) -> list[Study]:
     study = Study("demo", "A | study", "one setting")
     study.add("rare <recall>", 0.86123, (0.84, 0.88), 0.861, Verdict.met)
     study.add("count | of rows", 12345, None, "300/300", Verdict.differs, "another definition")
+    study.add("of NumPy", np.int64(3), np.array([2.5, 3.5]), np.float64(0.5))
     study.add("nothing", float("nan"), (float("nan"), float("nan")))
     study.notes.append("k-centre comes close.")
     with drawn(out / "demo.png") as (_, [axes]):
@@ -142,6 +143,7 @@ def test_report_in_three_forms(tmp_path: Path) -> None:
         "| count \\| of rows | 12,345 |  | 300/300 | differs: another definition |" in paths[".md"]
     )
     assert "| nothing | no number |" in paths[".md"]
+    assert "| of NumPy | 3 | 2.5 to 3.5 | 0.5 |  |" in paths[".md"]
     assert "![A line.](demo.png)" in paths[".md"]
     assert "Not run: needs x & y" in paths[".md"]
     assert "in 1.0 minutes" in paths[".md"]

@@ -418,7 +418,9 @@ def test_attention_kernels(t, n, memory):
 
     found = run(attend, torch.float32, torch.nan)
     expected = run(attend_naive, torch.float64, 0.0)
-    for x, y in zip(found, expected, strict=True):
+    precise = run(attend, torch.float64, torch.nan)
+    for x, y, z in zip(found, expected, precise, strict=True):
+        assert torch.equal(y, z)
         assert (x - y).abs().max() <= 2e-6 * max(1.0, float(y.abs().max()))
 
 

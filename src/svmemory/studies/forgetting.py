@@ -249,9 +249,9 @@ class TextMemory:
 
     def _right(self, readouts: Floats, rows: Ints) -> int:
         questions = self.corpus.questions
+        answer = self._answer.tolist()
         return sum(
-            named >= 0
-            and (self._answer[named] == self._answer[row] or questions[named] == questions[row])
+            named >= 0 and (answer[named] == answer[row] or questions[named] == questions[row])
             for named, row in zip(self._named(readouts).tolist(), rows.tolist(), strict=True)
         )
 

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
+import numpy as np
+
 
 class Verdict(StrEnum):
     """What a finding says about the paper's number, or about our aim."""
@@ -103,9 +105,12 @@ class Study:
         note: str = "",
     ) -> None:
         """Add a finding; ``interval`` is (low, high) and may be left out or hold NaN."""
+        ours = ours.item() if isinstance(ours, np.generic) else ours
+        paper = paper.item() if isinstance(paper, np.generic) else paper
         if isinstance(ours, float) and not math.isfinite(ours):
             ours = "no number"  # JSON has none for it
         low, high = (None, None) if interval is None else interval
+        low, high = (x if x is None else float(x) for x in (low, high))
         if low is None or high is None or math.isnan(low) or math.isnan(high):
             low = high = None
         self.findings.append(Finding(what, ours, low, high, paper, verdict, note))

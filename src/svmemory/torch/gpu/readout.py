@@ -26,7 +26,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor, memory: int) -> Tensor
     Parameters
     ----------
     q : Tensor (G, t, d)
-        float32, bfloat16 or float16, scaled.
+        Scaled; k and v have its type. The kernels add up in float32, so float64 takes the twin.
     k : Tensor (G, n, d)
     v : Tensor (G, n, e)
     bias : Tensor (G, n)
@@ -38,7 +38,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor, memory: int) -> Tensor
     Tensor (G, t, e)
         Zero where a query sees no key.
     """
-    if on_triton(q):
+    if on_triton(q) and q.dtype != torch.float64:
         out: Tensor = _Fused.apply(q, k, v, bias, memory)  # type: ignore[no-untyped-call]
         return out
     return attend_naive(q, k, v, bias, memory)
@@ -50,7 +50,7 @@ def attend_naive(q: Tensor, k: Tensor, v: Tensor, bias: Tensor, memory: int) -> 
     k, v = (torch.where(present.unsqueeze(-1), x, 0.0) for x in (k, v))
     place = torch.arange(k.shape[1], device=k.device)
     reach = torch.arange(q.shape[1], device=k.device) + memory
-    seen = present.unsqueeze(1) & (place <= torch.clamp_min(reach, memory - 1)[:, None])
+    seen = present.unsqueeze(1) & (place <= reach[:, None])
     logits = q @ k.transpose(1, 2) + torch.where(present, bias, 0.0).unsqueeze(1)
     weights = torch.softmax(torch.where(seen, logits, torch.finfo(logits.dtype).min), -1)
     return torch.where(seen, weights, 0.0) @ v
