@@ -51,6 +51,13 @@ def test_interval_of_a_share_is_wilsons(hits: int, tries: int) -> None:
     assert interval == pytest.approx((expected.low, expected.high), abs=1e-12)
 
 
+def test_a_share_lies_in_its_interval() -> None:
+    for tries in range(1, 200):
+        for hits in (0, 1, tries - 1, tries):
+            share, (low, high) = share_interval(hits, tries)
+            assert 0.0 <= low <= share <= high <= 1.0
+
+
 def test_bootstrap_agrees_with_scipy_and_weights_count() -> None:
     rng = np.random.default_rng(3)
     x = rng.exponential(size=80)

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from svmemory.studies import prediction
+from svmemory.studies.deterioration import deteriorated
 from svmemory.studies.nexthours import (
     AHEAD,
     LONGEST,
     Scale,
-    deteriorated,
     stay,
     stays,
     summary,

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.nn.utils.rnn import pad_sequence
 
-from ..torch.model import Block, ModelConfig
+from ..torch.model import Block, ModelConfig, draw_linear
 from ..torch.registry import LayerOptions
 from ..torch.run import denormals_flushed
 from .ranking import Ranking
@@ -58,11 +58,7 @@ class AttentionModel(nn.Module):
         self.norm = nn.LayerNorm(WIDTH)
         self.head = nn.Linear(WIDTH, 1)
         nn.init.normal_(self.position, std=0.02)
-        for module in self.modules():
-            if isinstance(module, nn.Linear):
-                nn.init.normal_(module.weight, std=0.02)
-                if module.bias is not None:
-                    nn.init.zeros_(module.bias)
+        draw_linear(self)
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, T, F) to log-odds (B, T)."""

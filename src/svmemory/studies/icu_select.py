@@ -13,16 +13,13 @@ from numpy.typing import NDArray
 from ..audit.vitals import CHANNELS, carried_forward, standardised
 from ..contract import Contract
 from ..selection import POLICIES, Context
+from .deterioration import LOW, deteriorated
 from .stays import Bools, Cohort, Stay
 
 Floats = NDArray[np.float64]
 
 NU = 0.3
 SIGMA = 3.0
-LOW = (40.0, 90.0, -np.inf, 6.0, 90.0, 35.0)
-HIGH = (130.0, 200.0, np.inf, 30.0, np.inf, 38.5)
-"""A value outside makes an hour an event; the paper's thresholds, in the order of CHANNELS."""
-
 _SATURATION = CHANNELS.index("o2sat")
 
 NAMES = MappingProxyType(
@@ -47,7 +44,7 @@ class Variant:
     Attributes
     ----------
     name : {"thresholds", "held-out", "sepsis"}
-        thresholds: any channel beyond :data:`LOW` or :data:`HIGH`, policies see all six.
+        thresholds: any channel beyond its threshold (:mod:`.deterioration`), policies see all six.
         held-out: oxygen saturation below 90 %, which the policies do not see.
         sepsis: hours with PhysioNet's label, policies see all six vitals.
     filled : bool
@@ -69,7 +66,7 @@ def events(stay: Stay, variant: Variant) -> Bools:
     vitals = carried_forward(stay.vitals) if variant.filled else stay.vitals
     if variant.name == "held-out":
         return np.asarray(vitals[:, _SATURATION] < LOW[_SATURATION])
-    return np.asarray(((vitals < LOW) | (vitals > HIGH)).any(axis=1))
+    return deteriorated(vitals)
 
 
 def keys(stay: Stay, variant: Variant, centre: Floats, spread: Floats) -> Floats:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..audit.vitals import CHANNELS, carried_forward
+from .deterioration import deteriorated
 from .settings import Settings
 
 Floats = NDArray[np.float64]
@@ -19,15 +20,6 @@ AHEAD = 6
 LONGEST = 72
 """Hours of a stay that are used."""
 
-# lowest and highest value that is no deterioration, by the paper's thresholds
-_BOUNDS = {
-    "hr": (40.0, 130.0),
-    "sbp": (90.0, 200.0),
-    "dbp": (-np.inf, np.inf),
-    "resp": (6.0, 30.0),
-    "o2sat": (90.0, np.inf),
-    "temp": (35.0, 38.5),
-}
 _PARTS = ("vitals_setA_part1.npz", "vitals_setA_part2.npz")
 _CLIP = 5.0  # standard deviations
 
@@ -75,13 +67,6 @@ def stays(settings: Settings) -> list[Stay]:
         rows = list(pairwise(ends))[: settings.size(2400, None)]
         found += [stay(values[start:stop]) for start, stop in rows if stop - start >= 2 * AHEAD]
     return found
-
-
-def deteriorated(raw: Floats) -> Flags:
-    """Hours (T,) with a measured value beyond its threshold."""
-    low, high = np.array([_BOUNDS[channel] for channel in CHANNELS]).T
-    beyond: Flags = ((raw < low) | (raw > high)).any(axis=1)  # a comparison with NaN is false
-    return beyond
 
 
 def stay(raw: Floats) -> Stay:

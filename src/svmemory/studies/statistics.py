@@ -33,7 +33,8 @@ def share_interval(hits: int, tries: int) -> tuple[float, Interval]:
     reach = (
         z / (1 + z * z / tries) * math.sqrt(share * (1 - share) / tries + (z / (2 * tries)) ** 2)
     )
-    return share, (max(0.0, middle - reach), min(1.0, middle + reach))
+    # at 0 and 1 an end meets the share only up to a rounding
+    return share, (min(share, max(0.0, middle - reach)), max(share, min(1.0, middle + reach)))
 
 
 def bootstrap_interval(

@@ -88,6 +88,14 @@ def top(K, n, ridge, w):  # type: ignore[no-untyped-def]
 
 
 @inner
+def warm_up(K, n, ridge, w):  # type: ignore[no-untyped-def]
+    """Give every row the mass 1; the offset."""
+    w.b[:n] = 1.0
+    w.code[:n] = ERROR
+    return 1.0 + ridge - 2.0 * top(K, n, ridge, w) / n
+
+
+@inner
 def level(h, rows, s):  # type: ignore[no-untyped-def]
     """Mean of h over the margin."""
     total = 0.0

@@ -19,6 +19,7 @@ from .hybrid import HybridSVAttention
 from .registry import LayerOptions, build_layer
 
 BYTES = 256
+_SPREAD = 0.02  # standard deviation of a fresh matrix
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,15 @@ class Block(nn.Module):
         return out
 
 
+def draw_linear(model: nn.Module) -> None:
+    """Draw the matrices of all linear layers anew, with standard deviation 0.02."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.normal_(module.weight, std=_SPREAD)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+
+
 class ByteLM(nn.Module):
     """Next-byte predictor.
 
@@ -104,13 +114,9 @@ class ByteLM(nn.Module):
 
     def reset_parameters(self) -> None:
         """Draw all matrices anew."""
-        nn.init.normal_(self.embedding.weight, std=0.02)
-        nn.init.normal_(self.position, std=0.02)
-        for module in self.modules():
-            if isinstance(module, nn.Linear):
-                nn.init.normal_(module.weight, std=0.02)
-                if module.bias is not None:
-                    nn.init.zeros_(module.bias)
+        nn.init.normal_(self.embedding.weight, std=_SPREAD)
+        nn.init.normal_(self.position, std=_SPREAD)
+        draw_linear(self)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Logits (B, T, 256) from bytes (B, T)."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from .activeset import gather, margin_optimum, margin_rows, residual, top
+from .activeset import gather, margin_optimum, margin_rows, residual, top, warm_up
 from .ends import conclude, packed, without_solving
 from .fista import fista
 from .linear import compiled, multiply
@@ -51,11 +51,7 @@ def paper_prefixes(K, counts, finite, mass, ridge, start, warm, keep, w, out):  
         n = counts[prefix]
         found = without_solving(prefix, n, finite, mass, out)
         if found == WARMUP:
-            w.b[:n] = 1.0
-            w.code[:n] = ERROR
-            gather(w, n, MARGIN)
-            multiply(K, n, w.rows, n, w.b, ridge, w.h)
-            offset[prefix] = 1.0 + ridge - 2.0 * w.h[:n].max() / n
+            offset[prefix] = warm_up(K, n, ridge, w)
         if found != OPTIMAL:
             continue
         cap = 1.0 / mass

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .activeset import gather, margin_rows, residual
+from .activeset import gather, margin_rows, residual, warm_up
 from .ends import conclude, packed, without_solving
 from .linear import compiled, exp_negative, inner, multiply, solve_packed
 from .problems import EMPTY, ERROR, MARGIN, OPTIMAL, RESERVE, WARMUP
@@ -75,11 +75,7 @@ def solve_prefixes(K, counts, finite, mass, ridge, start, warm, keep, w, out):  
         n = counts[prefix]
         status = without_solving(prefix, n, finite, mass, out)
         if status == WARMUP:
-            w.b[:n] = 1.0
-            w.code[:n] = ERROR
-            gather(w, n, MARGIN)
-            multiply(K, n, w.rows, n, w.b, ridge, w.h)
-            offset[prefix] = 1.0 + ridge - 2.0 * w.h[:n].max() / n
+            offset[prefix] = warm_up(K, n, ridge, w)
         if status != OPTIMAL:
             continue
         if before:

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .activeset import TOLERANCE, Floats, residual
+from .activeset import TOLERANCE, Floats, residual, warm_up
 from .columns import Long, combine, complete, kernel_values, lengthen
 from .ends import conclude, packed, without_solving
-from .linear import compiled, inner, multiply
+from .linear import compiled, inner
 from .problems import ERROR, MARGIN, OPTIMAL, RESERVE, WARMUP
 from .settle import settle
 
@@ -63,8 +63,7 @@ def _solve(keys, gamma, counts, finite, mass, ridge, keep, v, w, out):  # type: 
             v.b[:n] = 1.0
             v.code[:n] = ERROR
             K, m = _matrix(keys, gamma, n, v, w)
-            multiply(K, m, v.rows, m, w.b, ridge, w.h)  # v.rows is 0, 1, ...
-            offset[prefix] = 1.0 + ridge - 2.0 * w.h[:m].max() / n
+            offset[prefix] = warm_up(K, m, ridge, w)
         if status != OPTIMAL:
             continue
         if before:
