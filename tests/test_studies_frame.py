@@ -15,6 +15,7 @@ from svmemory.cli import app as cli
 from svmemory.errors import InputError
 from svmemory.studies import registry, report
 from svmemory.studies.figures import drawn, styles
+from svmemory.studies.report import Spent
 from svmemory.studies.result import Figure, Study, Verdict
 from svmemory.studies.saved_runs import SavedRun, thinned, write_runs
 from svmemory.studies.settings import MissingError, Settings, need
@@ -92,6 +93,7 @@ def test_a_part_is_made_once_and_again_when_its_making_changes(settings: Setting
     first = settings.kept("a/part", {"seed": 0}, make)
     assert settings.kept("a/part", {"seed": 0}, make) == first == {"x": 0.1 + 0.2}
     assert len(calls) == 1
+    assert [seconds >= 0.0 for seconds in settings.before] == [True]
     settings.kept("a/part", {"seed": 1}, make)
     settings.kept("b/part", {"seed": 0}, make)
     assert len(calls) == 3
@@ -141,7 +143,7 @@ def example(out: Path) -> list[Study]:
 
 def test_report_in_three_forms(tmp_path: Path) -> None:
     asked = {"name": "all", "quick": True, "seeds": None, "seed": 0}
-    found = report.document(example(tmp_path), asked, {"demo": 60.0, "absent": 0.0})
+    found = report.document(example(tmp_path), asked, {"demo": Spent(60.0, 0.0)})
     paths = {path.suffix: path.read_text() for path in report.write(found, tmp_path)}
     assert json.loads(paths[".json"]) == json.loads(json.dumps(found))
     line = "| rare <recall> | 0.8612 | 0.84 to 0.88 | 0.861 | met |"
@@ -161,10 +163,11 @@ def test_report_in_three_forms(tmp_path: Path) -> None:
 
 def test_page_with_its_figures_beside(tmp_path: Path) -> None:
     asked = {"name": "all", "quick": True, "seeds": None, "seed": 0}
-    found = report.document(example(tmp_path), asked, {"demo": 1.0})
+    found = report.document(example(tmp_path), asked, {"demo": Spent(30.0, 90.0)})
     page = tmp_path / "docs" / "results.md"
     report.write_page(found, tmp_path, page)
     assert "![A line.](results/demo.png)" in page.read_text()
+    assert "in 2.0 minutes (1.5 of them in earlier runs" in page.read_text()
     figure = page.parent / "results" / "demo.png"
     assert figure.read_bytes() == (tmp_path / "demo.png").read_bytes()
 

@@ -76,14 +76,16 @@ def reproduce(
         raise InputError(f"{page}: the page is Markdown; use a name that ends in .md")
     out.mkdir(parents=True, exist_ok=True)
     place = data or Path(os.environ.get("SVMEMORY_DATA") or "../shared/data")
-    studies, seconds = [], {}
+    studies: list[Study] = []
+    seconds: dict[str, report.Spent] = {}
     for entry in chosen:
         note(f"{entry.name}: {entry.title}", quiet or as_json)
         with _bar(entry.name, quiet or as_json) as track:
             settings = Settings(out, place, quick, seeds, seed, track)
             start = time.perf_counter()
             studies.append(entry.run(settings))
-            seconds[entry.name] = time.perf_counter() - start
+            now = time.perf_counter() - start
+        seconds[entry.name] = report.Spent(now, sum(settings.before))
     asked = {"name": name, "quick": quick, "seeds": seeds, "seed": seed}
     found = report.document(studies, asked, seconds)
     paths = report.write(found, out)

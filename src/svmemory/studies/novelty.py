@@ -88,7 +88,7 @@ def _compared(settings: Settings, name: str) -> dict[str, Floats]:
                 areas[detector].append(Ranking(scores, part.truth).areas())
         return areas
 
-    made_of = {"most": most, "seeds": list(seeds), "detectors": list(known)}
+    made_of = {"most": most, "seeds": list(seeds), "detectors": list(known), "nu": NU}
     areas = settings.kept(f"novelty/areas-{name}", made_of, make)
     return {detector: np.array(rows) for detector, rows in areas.items()}
 
@@ -101,7 +101,8 @@ def _streamed(settings: Settings, name: str) -> list[dict[str, Any]]:
         data = table(settings, name)
         return [asdict(poisoned_stream(data, most, seed)) for seed in seeds]
 
-    return settings.kept(f"novelty/stream-{name}", {"most": most, "seeds": list(seeds)}, make)
+    made_of = {"most": most, "seeds": list(seeds), "share": SHARE}
+    return settings.kept(f"novelty/stream-{name}", made_of, make)
 
 
 def _add_areas(study: Study, found: Areas) -> None:

@@ -14,7 +14,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
 from .figures import PAPER, drawn, styles
-from .nexthours import LONGEST, Scale, Stay, stays, summary
+from .nexthours import AHEAD, LONGEST, Scale, Stay, stays, summary
 from .ranking import bootstrapped, patient_draws
 from .result import Figure, Study, Verdict
 from .settings import Settings
@@ -108,12 +108,20 @@ def _scores(settings: Settings, cohort: Cohort) -> dict[str, Floats]:
     found: dict[str, list[list[float]]] = {}
     for name, run, make in settings.tracked(jobs, len(jobs)):
         made_of: dict[str, Any] = {"seed": settings.seed, "run": run, "sizes": sizes}
+        made_of |= {"split": SPLIT, "longest": LONGEST, "ahead": AHEAD}
         if name in SEQUENCE:
-            made_of["epochs"] = _epochs(settings)
+            made_of |= {"epochs": _epochs(settings), "model": _sizes()}
         key = f"prediction/{name}-{run}".replace(" ", "-").replace(",", "")
         found.setdefault(name, []).append(settings.kept(key, made_of, make))
     order = [*(name for name in SEQUENCE if name in found), LOGISTIC, TREES]
     return {name: np.array(found[name]) for name in order}
+
+
+def _sizes() -> list[int]:
+    """Sizes of the sequence models."""
+    from .hourmodels import CHUNK, HEADS, LAYERS, LSTM_WIDTH, WIDTH
+
+    return [WIDTH, LAYERS, HEADS, CHUNK, LSTM_WIDTH]
 
 
 def _trained(settings: Settings, cohort: Cohort, kind: str, run: int) -> list[float]:

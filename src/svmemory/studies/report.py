@@ -6,18 +6,17 @@ import base64
 import html
 import json
 import os
-import platform
 import shutil
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from .environment import PACKAGES, environment
 from .result import Finding, Study, Verdict
 
 NAME = "report"
 
-_PACKAGES = ("svmemory", "numpy", "numba", "scipy", "scikit-learn", "torch", "polars", "matplotlib")
 _HEADER = ("what", "ours", "95 %", "paper", "")
 _STYLE = """
 body { max-width: 62rem; margin: 2rem auto; padding: 0 1rem; font: 16px/1.5 system-ui, sans-serif; }
@@ -29,30 +28,22 @@ img { max-width: 100%; } figure { margin: 1.5rem 0; } figcaption { color: #555; 
 """
 
 
-def environment() -> dict[str, Any]:
-    """Versions and machine, for a reader who wants to repeat it."""
-    found: dict[str, Any] = {
-        "python": platform.python_version(),
-        "system": platform.system(),
-        "machine": platform.machine(),
-        "cores": os.cpu_count(),
-    }
-    for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = None
-    return found
+@dataclass(frozen=True)
+class Spent:
+    """Seconds that a study took: in this run, and in earlier ones whose parts it took over."""
+
+    now: float
+    before: float
 
 
 def document(
-    studies: Sequence[Study], settings: dict[str, Any], seconds: dict[str, float]
+    studies: Sequence[Study], settings: dict[str, Any], seconds: dict[str, Spent]
 ) -> dict[str, Any]:
-    """Everything as JSON can hold it."""
+    """Everything as JSON can hold it; ``seconds`` by the name of the study."""
     return {
         "settings": settings,
         "environment": environment(),
-        "seconds": seconds,
+        "seconds": {name: asdict(spent) for name, spent in seconds.items()},
         "studies": [study.as_dict() for study in studies],
     }
 
@@ -112,15 +103,17 @@ def cells(finding: Finding) -> tuple[str, ...]:
 def preamble(found: dict[str, Any]) -> list[str]:
     """How the numbers came about, in sentences."""
     env, settings = found["environment"], found["settings"]
-    versions = ", ".join(f"{p} {env[p]}" for p in _PACKAGES if env.get(p))
-    total = sum(found["seconds"].values())
+    versions = ", ".join(f"{p} {env[p]}" for p in PACKAGES if env.get(p))
+    before = sum(spent["before"] for spent in found["seconds"].values())
+    total = before + sum(spent["now"] for spent in found["seconds"].values())
+    earlier = f" ({before / 60:.1f} of them in earlier runs, whose parts were taken over)"
     return [
         f"`svmemory reproduce {settings['name']}{' --quick' if settings['quick'] else ''}`, first "
-        f"seed {settings['seed']}, in {total / 60:.1f} minutes on {env['cores']} cores "
+        f"seed {settings['seed']}, in {total / 60:.1f} minutes"
+        f"{earlier if before > 0.0 else ''} on {env['cores']} cores "
         f"({env['machine']}, {env['system']}); Python {env['python']}, {versions}.",
         '"met": as the paper has it, or better. "differs": not as the paper has it, and the note '
-        'says why. "missed": an aim of ours that was not reached. Parts that were kept from an '
-        "earlier run take no time here.",
+        'says why. "missed": an aim of ours that was not reached.',
     ]
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
-from .. import __version__
+from .environment import NUMERICAL, versions
 
 T = TypeVar("T")
 
@@ -45,6 +46,8 @@ class Settings:
         First seed.
     track : Track
         Told about progress.
+    before : list of float
+        Grows by the seconds that each part took when it was made, if it was made in an earlier run.
     """
 
     out: Path
@@ -53,6 +56,7 @@ class Settings:
     seeds: int | None = None
     seed: int = 0
     track: Track = _untracked
+    before: list[float] = field(default_factory=list)
 
     def count(self, quick: int, full: int) -> int:
         """Repetitions: ``seeds`` if given, else by size."""
@@ -94,20 +98,24 @@ class Settings:
             Name of the part, unique in its study: "copying/sv-128-0".
         made_of : dict
             Everything that the part depends on, as JSON can hold it. The seed and the size belong
-            into it; the version of this package is added.
+            into it; the versions of the libraries are added.
         make : callable
             Returns what JSON can hold: numbers, text, lists and dicts with text keys.
         """
-        whole = json.dumps([__version__, key, made_of], sort_keys=True)
+        whole = json.dumps([versions(NUMERICAL), key, made_of], sort_keys=True)
         mark = hashlib.sha256(whole.encode()).hexdigest()[:16]
         path = self.out / "parts" / f"{key}-{mark}.json"
         if path.exists():
-            found: T = json.loads(path.read_text())
+            part = json.loads(path.read_text())
+            self.before.append(part["seconds"])
+            found: T = part["found"]
             return found
+        start = time.perf_counter()
         made = make()
+        seconds = time.perf_counter() - start
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_suffix(f".{os.getpid()}")
-        unfinished.write_text(json.dumps(made))
+        unfinished.write_text(json.dumps({"seconds": seconds, "found": made}))
         os.replace(unfinished, path)
         return made
 
