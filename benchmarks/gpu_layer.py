@@ -28,9 +28,9 @@ from svmemory.torch.baselines import SoftmaxAttention
 from svmemory.torch.gpu import attend, solve_gpu
 from svmemory.torch.gpu.gram import gram_naive
 from svmemory.torch.gpu.readout import attend_naive
-from svmemory.torch.model import PRESETS, ByteLM
+from svmemory.torch.language.model import PRESETS, ByteLM
+from svmemory.torch.solve.vjp import solve_with_gradient
 from svmemory.torch.solvers import SOLVERS
-from svmemory.torch.vjp import solve_with_gradient
 
 RIDGE = 1e-3
 BLOCKS = (256, 1024, 4096)

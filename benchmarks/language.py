@@ -22,12 +22,12 @@ from scipy.stats import t as student
 
 from common import Report, arguments
 from svmemory.studies.saved_runs import SavedRun, thinned, write_runs
-from svmemory.torch import checkpoint
-from svmemory.torch.curves import Curves
-from svmemory.torch.model import PRESETS, ModelConfig
+from svmemory.torch.language import checkpoint
+from svmemory.torch.language.curves import Curves
+from svmemory.torch.language.model import PRESETS, ModelConfig
+from svmemory.torch.language.run import run_training
+from svmemory.torch.language.train import CURVES, TrainConfig
 from svmemory.torch.registry import LayerOptions
-from svmemory.torch.run import run_training
-from svmemory.torch.train import CURVES, TrainConfig
 
 PIECE = 10  # steps between two looks at the clock
 

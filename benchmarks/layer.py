@@ -24,7 +24,7 @@ from svmemory import SupportVectorMemory
 from svmemory.torch import sv_gate_prefixes
 from svmemory.torch.cache import HybridCache
 from svmemory.torch.hybrid import HybridSVAttention
-from svmemory.torch.model import PRESETS, ByteLM, ModelConfig, next_byte_loss
+from svmemory.torch.language.model import PRESETS, ByteLM, ModelConfig, next_byte_loss
 from svmemory.torch.registry import LayerOptions
 
 NAMES = ("softmax", "window", "linear", "deltanet", "ssm", "uniform", "detached", "sv", "sv, paper")

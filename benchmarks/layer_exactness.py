@@ -21,8 +21,9 @@ from common import Report, arguments
 from svmemory import SupportVectorMemory
 from svmemory.audit.trained import freeze
 from svmemory.kernel import gaussian_kernel
-from svmemory.torch import Gate, checkpoint, sv_gate
-from svmemory.torch.text import ByteText
+from svmemory.torch import Gate, sv_gate
+from svmemory.torch.language import checkpoint
+from svmemory.torch.language.text import ByteText
 
 Floats = NDArray[np.float64]
 

@@ -13,12 +13,12 @@ from commands import in_folder, refused  # noqa: E402
 from svmemory import Contract, InputError, reference  # noqa: E402
 from svmemory.audit import model as audit  # noqa: E402
 from svmemory.audit.trained import freeze  # noqa: E402
-from svmemory.torch import checkpoint  # noqa: E402
-from svmemory.torch.model import ModelConfig  # noqa: E402
+from svmemory.torch.language import checkpoint  # noqa: E402
+from svmemory.torch.language.model import ModelConfig  # noqa: E402
+from svmemory.torch.language.run import run_training  # noqa: E402
+from svmemory.torch.language.text import ByteText  # noqa: E402
+from svmemory.torch.language.train import TrainConfig  # noqa: E402
 from svmemory.torch.registry import LayerOptions  # noqa: E402
-from svmemory.torch.run import run_training  # noqa: E402
-from svmemory.torch.text import ByteText  # noqa: E402
-from svmemory.torch.train import TrainConfig  # noqa: E402
 
 CONFIG = ModelConfig(
     embed_dim=16, layers=2, num_heads=2, block=40, attention="sv", options=LayerOptions(chunk=16)

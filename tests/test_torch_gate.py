@@ -23,10 +23,10 @@ from svmemory.torch import (  # noqa: E402
     sv_readout,
     sv_score,
 )
-from svmemory.torch.activeset import Work, residual  # noqa: E402
-from svmemory.torch.problems import EMPTY, NOT_CONVERGED, OPTIMAL, WARMUP  # noqa: E402
-from svmemory.torch.settle import settle  # noqa: E402
-from svmemory.torch.walk import walk  # noqa: E402
+from svmemory.torch.solve.activeset import Work, residual  # noqa: E402
+from svmemory.torch.solve.problems import EMPTY, NOT_CONVERGED, OPTIMAL, WARMUP  # noqa: E402
+from svmemory.torch.solve.settle import settle  # noqa: E402
+from svmemory.torch.solve.walk import walk  # noqa: E402
 
 TRUE_SOLVERS = ("batched", "exact", "naive")
 CASES = Path(__file__).parent / "cases"

@@ -24,7 +24,7 @@ from svmemory.torch.gpu import attend, group, solve, solve_gpu  # noqa: E402
 from svmemory.torch.gpu.gram import gram, gram_naive  # noqa: E402
 from svmemory.torch.gpu.guess import guess, guess_naive  # noqa: E402
 from svmemory.torch.gpu.readout import attend_naive  # noqa: E402
-from svmemory.torch.problems import EMPTY, NOT_CONVERGED, OPTIMAL, WARMUP  # noqa: E402
+from svmemory.torch.solve.problems import EMPTY, NOT_CONVERGED, OPTIMAL, WARMUP  # noqa: E402
 from svmemory.torch.solvers import SOLVERS  # noqa: E402
 
 INTERPRETING = os.environ.get("TRITON_INTERPRET") == "1"

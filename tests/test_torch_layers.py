@@ -14,8 +14,8 @@ torch = pytest.importorskip("torch", reason="needs the extra svmemory[torch]")
 
 from svmemory import Contract, ContractError, InputError, SupportVectorMemory, reference  # noqa: E402
 from svmemory.torch.cache import HybridCache, ModelCache  # noqa: E402
+from svmemory.torch.language.model import ByteLM, ModelConfig  # noqa: E402
 from svmemory.torch.layers import HybridSVAttention, SVAttention  # noqa: E402
-from svmemory.torch.model import ByteLM, ModelConfig  # noqa: E402
 from svmemory.torch.prefix import CHOICES, carrying, prefix_rows  # noqa: E402
 from svmemory.torch.registry import LAYERS, LayerOptions, build_layer  # noqa: E402
 

@@ -10,8 +10,9 @@ torch = pytest.importorskip("torch", reason="needs the extra svmemory[torch]")
 from torch.autograd import gradcheck  # noqa: E402
 
 from svmemory import Contract, SupportVectorMemory  # noqa: E402
-from svmemory.torch import long, sv_gate_prefixes, working  # noqa: E402
-from svmemory.torch.problems import EMPTY, NOT_CONVERGED, OPTIMAL, WARMUP  # noqa: E402
+from svmemory.torch import sv_gate_prefixes  # noqa: E402
+from svmemory.torch.solve import long, working  # noqa: E402
+from svmemory.torch.solve.problems import EMPTY, NOT_CONVERGED, OPTIMAL, WARMUP  # noqa: E402
 
 
 def draw(*shape, seed=0, dtype=torch.float64):

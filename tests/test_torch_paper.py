@@ -10,8 +10,8 @@ from scipy.optimize import minimize
 torch = pytest.importorskip("torch", reason="needs the extra svmemory[torch]")
 
 from svmemory.torch import sv_gate, sv_gate_prefixes  # noqa: E402
-from svmemory.torch.fista import fista, project  # noqa: E402
-from svmemory.torch.problems import NOT_CONVERGED, OPTIMAL, WARMUP  # noqa: E402
+from svmemory.torch.solve.fista import fista, project  # noqa: E402
+from svmemory.torch.solve.problems import NOT_CONVERGED, OPTIMAL, WARMUP  # noqa: E402
 
 
 def draw(*shape, seed=0, dtype=torch.float64):

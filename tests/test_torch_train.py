@@ -16,14 +16,14 @@ torch = pytest.importorskip("torch", reason="needs the extra svmemory[torch]")
 
 from commands import in_folder, refused  # noqa: E402
 from svmemory import ConvergenceError, FileFormatError, InputError  # noqa: E402
-from svmemory.torch import checkpoint  # noqa: E402
-from svmemory.torch.curves import Curves  # noqa: E402
-from svmemory.torch.model import PRESETS, ByteLM, ModelConfig, next_byte_loss  # noqa: E402
+from svmemory.torch.language import checkpoint  # noqa: E402
+from svmemory.torch.language.curves import Curves  # noqa: E402
+from svmemory.torch.language.model import PRESETS, ByteLM, ModelConfig, next_byte_loss  # noqa: E402
+from svmemory.torch.language.run import run_training  # noqa: E402
+from svmemory.torch.language.text import ByteText  # noqa: E402
+from svmemory.torch.language.train import TrainConfig, Trainer  # noqa: E402
+from svmemory.torch.language.world import World  # noqa: E402
 from svmemory.torch.registry import LAYERS, LayerOptions  # noqa: E402
-from svmemory.torch.run import run_training  # noqa: E402
-from svmemory.torch.text import ByteText  # noqa: E402
-from svmemory.torch.train import TrainConfig, Trainer  # noqa: E402
-from svmemory.torch.world import World  # noqa: E402
 
 SMALL = ModelConfig(
     embed_dim=16,

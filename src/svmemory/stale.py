@@ -17,7 +17,7 @@ def drop_stale(package: Path) -> int:
 
     Those are the files whose functions are compiled into each other. Returns how many files went.
     """
-    folders = (package / "engine", package / "torch")
+    folders = (package / "engine", package / "torch" / "solve")
     sources = [package / "kernel.py", *(path for folder in folders for path in folder.glob("*.py"))]
     newest = max(path.stat().st_mtime for path in sources)
     dropped = 0

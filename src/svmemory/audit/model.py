@@ -16,8 +16,8 @@ import numpy as np
 
 from ..errors import InputError, SVMemoryError
 from ..memory import SupportVectorMemory
-from ..torch import checkpoint
-from ..torch.text import ByteText
+from ..torch.language import checkpoint
+from ..torch.language.text import ByteText
 from .compare import Rows, Spread, deviation, largest, snapshot, spread
 from .outcome import Report
 from .trained import FrozenGate, FrozenHead, freeze

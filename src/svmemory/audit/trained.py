@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ..contract import Contract
 from ..errors import InputError
 from ..torch.hybrid import HybridSVAttention
-from ..torch.model import ByteLM
+from ..torch.language.model import ByteLM
 
 Floats = NDArray[np.float64]
 SETS = {0: "R", 1: "S", 2: "E"}

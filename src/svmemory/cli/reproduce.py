@@ -85,7 +85,7 @@ def reproduce(
             start = time.perf_counter()
             studies.append(entry.run(settings))
             now = time.perf_counter() - start
-        seconds[entry.name] = report.Spent(now, sum(settings.before))
+        seconds[entry.name] = report.Spent(now, sum(settings.before.values()))
     asked = {"name": name, "quick": quick, "seeds": seeds, "seed": seed}
     found = report.document(studies, asked, seconds)
     paths = report.write(found, out)

@@ -20,7 +20,7 @@ from .options import JsonFlag, QuietFlag
 from .output import note, print_facts, print_json
 
 if TYPE_CHECKING:
-    from ..torch.curves import Curves
+    from ..torch.language.curves import Curves
 
 
 class Preset(StrEnum):
@@ -100,10 +100,10 @@ def train(
     torchrun --nproc-per-node 2 -m svmemory train ...
     """
     need_torch()
-    from ..torch.model import PRESETS
+    from ..torch.language.model import PRESETS
+    from ..torch.language.run import run_training
+    from ..torch.language.train import TrainConfig
     from ..torch.registry import LayerOptions
-    from ..torch.run import run_training
-    from ..torch.train import TrainConfig
 
     options = LayerOptions(
         C=C,

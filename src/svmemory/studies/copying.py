@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import torch
 
-from ..torch.run import denormals_flushed
+from ..torch.language.run import denormals_flushed
 from . import copy_report
 from .copy_model import (
     EMBED_DIM,

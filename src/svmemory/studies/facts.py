@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from ..torch.run import denormals_flushed
+from ..torch.language.run import denormals_flushed
 from .fact_models import (
     CAP,
     FACTS,

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.nn.utils.rnn import pad_sequence
 
-from ..torch.model import Block, ModelConfig, draw_linear
+from ..torch.language.model import Block, ModelConfig, draw_linear
+from ..torch.language.run import denormals_flushed
 from ..torch.registry import LayerOptions
-from ..torch.run import denormals_flushed
 from .ranking import Ranking
 
 WIDTH, LAYERS, HEADS, CHUNK = 48, 2, 2, 8

@@ -9,8 +9,8 @@ from dataclasses import replace
 import torch
 
 from ..torch import SVAttention, sv_attention, sv_gate, sv_score
-from ..torch.model import PRESETS, ByteLM, next_byte_loss
-from ..torch.run import denormals_flushed
+from ..torch.language.model import PRESETS, ByteLM, next_byte_loss
+from ..torch.language.run import denormals_flushed
 
 _STEPS = 200
 

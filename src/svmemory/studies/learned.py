@@ -35,10 +35,10 @@ def audit_learned(settings: Settings, trials: int) -> dict[str, Any]:
     """
     need("torch", "torch")
     from ..audit.model import run_model
-    from ..torch.checkpoint import NAME
-    from ..torch.model import PRESETS
-    from ..torch.run import run_training
-    from ..torch.train import TrainConfig
+    from ..torch.language.checkpoint import NAME
+    from ..torch.language.model import PRESETS
+    from ..torch.language.run import run_training
+    from ..torch.language.train import TrainConfig
 
     text = text_for(settings)
     folder = settings.out / "parts" / "deletion" / f"model-{settings.seed}"

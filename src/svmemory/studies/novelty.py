@@ -276,5 +276,5 @@ def _notes(found: Areas) -> list[str]:
         "been computed from the poisoned rows, forgetting could not undo that.",
     ]
     if not any(PYOD in name.lower() for name in names):
-        notes.append("*Missing:* ECOD and KNN (pip install pyod).")
+        notes.append("*Missing:* ECOD and KNN (pip install 'svmemory[bench]').")
     return notes

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ..torch.gate import sv_attention, sv_gate
-from ..torch.run import denormals_flushed
+from ..torch.language.run import denormals_flushed
 from .figures import PAPER as FRAME
 from .figures import drawn, styles
 from .result import Figure, Study, Verdict

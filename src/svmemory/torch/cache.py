@@ -19,7 +19,7 @@ from torch.nn.functional import pad
 from ..errors import InputError
 from ..memory import SupportVectorMemory
 from .hybrid import HybridSVAttention
-from .model import Block, ByteLM
+from .language.model import Block, ByteLM
 from .readout import NEVER, attend, causal_bias, key_bias
 
 

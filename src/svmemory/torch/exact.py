@@ -20,7 +20,7 @@ from ..engine import Engine
 from ..engine.state import MARGINS
 from ..errors import ConvergenceError, InputError
 from ..kernel import gaussian_kernel
-from .problems import (
+from .solve.problems import (
     EMPTY,
     ERROR,
     NOT_CONVERGED,
@@ -36,7 +36,7 @@ from .problems import (
     no_answer,
     stacked,
 )
-from .vjp import FirstOnly
+from .solve.vjp import FirstOnly
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -166,7 +166,7 @@ class StreamingGate:
 
 
 def solve_exact(problems: Problems) -> Solved:
-    """Solve every problem through the engine; see :mod:`svmemory.torch.problems`."""
+    """Solve every problem through the engine; see :mod:`svmemory.torch.solve.problems`."""
     count = len(problems.keys)
     return stacked([x for p in range(count) for x in _solve_one(problems, p)], problems)
 
@@ -240,7 +240,7 @@ class _Exact(torch.autograd.Function):
 def pull_back(
     found: Optimum, contract: Contract, weights_bar: Floats, offset_bar: float
 ) -> tuple[Floats, float, float]:
-    """Cotangents of keys (n, d), gamma and C; the formulas of :mod:`svmemory.torch.vjp`."""
+    """Cotangents of keys (n, d), gamma and C; the formulas of :mod:`svmemory.torch.solve.vjp`."""
     keys, a, codes, S = found.keys, found.weights, found.codes, found.margin
     gamma, ridge = contract.gamma, contract.ridge
     w = np.zeros(len(a))

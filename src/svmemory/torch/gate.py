@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ..contract import LARGEST_GAMMA, RIDGE_FLOOR
 from ..errors import ContractError, InputError
-from .problems import EMPTY, NOT_CONVERGED, OPTIMAL, WARMUP, Gate, Problems, as_gate
+from .solve.problems import EMPTY, NOT_CONVERGED, OPTIMAL, WARMUP, Gate, Problems, as_gate
 from .solvers import SOLVERS, solve
 
 __all__ = [

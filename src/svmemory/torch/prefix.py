@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from .gate import Solver, sv_gate_prefixes
-from .problems import Gate
+from .solve.problems import Gate
 
 Choice = Literal["sv", "detached", "support", "uniform", "random", "recent"]
 CHOICES: dict[Choice, str] = {

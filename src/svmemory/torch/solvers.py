@@ -9,10 +9,10 @@ import torch
 
 from .exact import solve_exact
 from .gpu import solve_gpu
-from .naive import solve_naive
-from .paper import solve_paper
-from .problems import Problems, Solved
-from .vjp import solve_with_gradient
+from .solve.naive import solve_naive
+from .solve.paper import solve_paper
+from .solve.problems import Problems, Solved
+from .solve.vjp import solve_with_gradient
 
 
 def solve_batched(problems: Problems) -> Solved:

@@ -1,7 +1,8 @@
 """The sets of every optimum: exact solves, many changes of set at a time, all problems in step.
 
-Stage 2 of :mod:`svmemory.torch.settle` in float64. It may cycle; problems that do not settle in a
-few rounds are left to the compiled solver on the CPU, whose walk cannot, and come back as sets.
+Stage 2 of :mod:`svmemory.torch.solve.settle` in float64. It may cycle; problems that do not settle
+in a few rounds are left to the compiled solver on the CPU, whose walk cannot, and come back as
+sets.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..activeset import TOLERANCE
-from ..problems import ERROR, MARGIN, RESERVE
+from ..solve.activeset import TOLERANCE
+from ..solve.problems import ERROR, MARGIN, RESERVE
 from .margin import Batch, Margins, margins, optimum
 
 _ROUNDS = 25

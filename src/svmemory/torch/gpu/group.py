@@ -8,8 +8,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..batched import solve_batched
-from ..problems import (
+from ..solve.batched import solve_batched
+from ..solve.problems import (
     EMPTY,
     ERROR,
     MARGIN,

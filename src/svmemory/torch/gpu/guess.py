@@ -1,8 +1,8 @@
 """Nearly the sets of every optimum, found without a factorisation.
 
 A few conjugate-gradient steps on the free rows, then every row goes where its mass and gradient
-say, and again: stage 1 of :mod:`svmemory.torch.settle` for all problems at once. What comes out is
-a start; that it need not be right is why it may be float32.
+say, and again: stage 1 of :mod:`svmemory.torch.solve.settle` for all problems at once. What comes
+out is a start; that it need not be right is why it may be float32.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..problems import ERROR, MARGIN, RESERVE
+from ..solve.problems import ERROR, MARGIN, RESERVE
 from .launch import on_triton
 
 ROUNDS = 8  # in which rows change sets

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..problems import ERROR, MARGIN
+from ..solve.problems import ERROR, MARGIN
 
 _REFINEMENTS = 5  # of a margin's solution
 _EXACT = 1e-14  # error of h, per unit of mass, at which no refinement is worth its time
@@ -131,7 +131,7 @@ def _alike(index: Tensor, sizes: Tensor) -> Iterator[tuple[Tensor, int]]:
 def optimum(batch: Batch, parts: list[Margins]) -> None:
     """Minimise over the margins with all other rows held, box ignored; update h and mu.
 
-    Iterative refinement, as in :func:`svmemory.torch.activeset.margin_optimum`.
+    Iterative refinement, as in :func:`svmemory.torch.solve.activeset.margin_optimum`.
     """
     last = torch.full_like(batch.mu, torch.inf)
     for turn in range(_REFINEMENTS + 1):

@@ -1,11 +1,11 @@
-"""The implicit derivative of all optima of a group; the formulas of :mod:`svmemory.torch.vjp`."""
+"""The implicit derivative of all optima of a group, by the formulas of the CPU's ``solve.vjp``."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from ..problems import ERROR, MARGIN, RESERVE
+from ..solve.problems import ERROR, MARGIN, RESERVE
 from .margin import Margins
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..problems import Problems
+from ..solve.problems import Problems
 
 
 class Rows(NamedTuple):

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..problems import EMPTY, MASKED, Problems, Solved
-from ..vjp import FirstOnly
+from ..solve.problems import EMPTY, MASKED, Problems, Solved
+from ..solve.vjp import FirstOnly
 from .gram import gram
 from .group import solve_group
 from .margin import Margins
@@ -39,10 +39,10 @@ class Trail(NamedTuple):
 
 
 def solve_gpu(problems: Problems) -> Solved:
-    """Solve every problem, with gradients; see :mod:`svmemory.torch.problems`.
+    """Solve every problem, with gradients; see :mod:`svmemory.torch.solve.problems`.
 
     On CPU tensors it gives the same answers, with the kernels' twins, and is slower than
-    :func:`svmemory.torch.vjp.solve_with_gradient`.
+    :func:`svmemory.torch.solve.vjp.solve_with_gradient`.
     """
     detached = problems._replace(
         keys=problems.keys.detach(), gamma=problems.gamma.detach(), C=problems.C.detach()

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import InputError
+from ...errors import InputError
 
 VALIDATION_SHARE = 0.1
 

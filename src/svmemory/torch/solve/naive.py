@@ -27,7 +27,7 @@ from .problems import (
 
 
 def solve_naive(problems: Problems) -> Solved:
-    """Solve every problem; see :mod:`svmemory.torch.problems`."""
+    """Solve every problem; see :mod:`svmemory.torch.solve.problems`."""
     count, n, _ = problems.keys.shape
     answers = []
     for p in range(count):

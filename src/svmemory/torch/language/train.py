@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..errors import ConvergenceError, FileFormatError, InputError
+from ...errors import ConvergenceError, FileFormatError, InputError
 from . import checkpoint
 from .curves import LN2, Curves
 from .model import ByteLM, ModelConfig, next_byte_loss

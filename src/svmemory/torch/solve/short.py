@@ -22,7 +22,7 @@ _KEPT = 2**26  # bytes of kernel matrices kept for the derivative; beyond, they 
 
 
 Scheme = Callable[..., Floats]
-"""Compiled, with the signature of :func:`svmemory.torch.prefixes.solve_prefixes`."""
+"""Compiled, with the signature of :func:`svmemory.torch.solve.prefixes.solve_prefixes`."""
 
 
 def solve(

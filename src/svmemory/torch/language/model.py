@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, gelu
 
-from ..errors import InputError
-from .hybrid import HybridSVAttention
-from .registry import LayerOptions, build_layer
+from ...errors import InputError
+from ..hybrid import HybridSVAttention
+from ..registry import LayerOptions, build_layer
 
 BYTES = 256
 _SPREAD = 0.02  # standard deviation of a fresh matrix

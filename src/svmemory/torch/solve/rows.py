@@ -77,7 +77,7 @@ class Trail(NamedTuple):
     ----------
     rows : Rows
     factors : list of P arrays
-        Of :func:`svmemory.torch.prefixes.solve_prefixes`.
+        Of :func:`svmemory.torch.solve.prefixes.solve_prefixes`.
     kernels : list of (g, N, N) arrays
         Kernel matrices, group by group; empty where they are too large to keep.
     long : bool

@@ -4,7 +4,7 @@ From one prefix to the next few rows change sets: the optimum is sought on a *wo
 active rows and those that violate their conditions, whose kernel matrix is small. Of the whole
 matrix only the columns of rows that were ever active are computed, once each: with them every other
 row is checked, and a row that violates its condition joins the working set, until none does. The
-answer is that of :func:`svmemory.torch.prefixes.solve_prefixes`: the same conditions on all rows.
+answer is that of :func:`.prefixes.solve_prefixes`: the same conditions on all rows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def solve_long(  # type: ignore[no-untyped-def]
     """Solve prefixes of ``counts[l]`` rows of ``keys`` (d, n), its rows contiguous.
 
     ``room`` holds the thread's scratch, replaced by a larger one where working sets outgrow it. The
-    rest is as in :func:`svmemory.torch.prefixes.solve_prefixes`.
+    rest is as in :func:`svmemory.torch.solve.prefixes.solve_prefixes`.
     """
     d, n = keys.shape
     m = min(_FIRST, n)

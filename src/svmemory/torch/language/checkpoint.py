@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from ..errors import FileFormatError
+from ...errors import FileFormatError
 from .model import ByteLM, ModelConfig
 
 FORMAT = 1

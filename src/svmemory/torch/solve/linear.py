@@ -11,7 +11,7 @@ from typing import Any
 
 from numba import njit
 
-from ..engine.factor import dot
+from ...engine.factor import dot
 
 compiled: Any = njit(cache=True, nogil=True, fastmath={"contract"})
 inner: Any = njit(  # type: ignore[call-overload]

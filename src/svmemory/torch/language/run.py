@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from ..errors import InputError
+from ...errors import InputError
 from . import checkpoint
 from .model import ModelConfig
 from .text import ByteText

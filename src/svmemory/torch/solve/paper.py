@@ -26,7 +26,7 @@ _CLOSE = 1e-5  # KKT residual below which the answer counts as optimal
 
 
 def solve_paper(problems: Problems) -> Solved:
-    """Solve every problem the paper's way; see :mod:`svmemory.torch.problems`.
+    """Solve every problem the paper's way; see :mod:`svmemory.torch.solve.problems`.
 
     The status is *not converged* wherever the KKT residual of the ridged problem exceeds 1e-5.
     """
@@ -40,7 +40,7 @@ def solve_paper(problems: Problems) -> Solved:
 
 @compiled
 def paper_prefixes(K, counts, finite, mass, ridge, start, warm, keep, w, out):  # type: ignore[no-untyped-def]
-    """As :func:`svmemory.torch.prefixes.solve_prefixes`, but each prefix from nothing.
+    """As :func:`svmemory.torch.solve.prefixes.solve_prefixes`, but each prefix from nothing.
 
     Weights may leave the box; the residual is that of weights put back on it.
     """

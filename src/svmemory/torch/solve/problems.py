@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..contract import MASS_BITS
+from ...contract import MASS_BITS
 
 RESERVE, MARGIN, ERROR, MASKED = 0, 1, 2, -1
 """Values of :attr:`Gate.codes`."""

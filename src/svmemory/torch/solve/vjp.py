@@ -68,7 +68,7 @@ class FirstOnly(torch.autograd.Function):
 
 
 def solve_with_gradient(problems: Problems, scheme: Scheme | None = None) -> Solved:
-    """:func:`svmemory.torch.batched.solve_batched` on the graph."""
+    """:func:`svmemory.torch.solve.batched.solve_batched` on the graph."""
     detached = problems._replace(
         keys=problems.keys.detach(), gamma=problems.gamma.detach(), C=problems.C.detach()
     )

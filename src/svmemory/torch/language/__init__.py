@@ -1,0 +1,1 @@
+"""A byte-level language model, the same for every layer under comparison, and its trainer."""
