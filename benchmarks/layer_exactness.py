@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from common import Report, arguments
 from svmemory import SupportVectorMemory
-from svmemory.audit.trained import freeze
+from svmemory.audit.trained import FrozenHead, freeze
 from svmemory.kernel import gaussian_kernel
 from svmemory.torch import Gate, sv_gate
 from svmemory.torch.language import checkpoint
@@ -79,15 +79,25 @@ def problems(rng: np.random.Generator, count: int, canonical: int) -> Iterator[P
 def learned(
     rng: np.random.Generator, count: int, canonical: int, model: Path, text: Path
 ) -> Iterator[Problem]:
-    """The same on prefixes of what the heads of a trained model hold, at their own widths."""
+    """The same on keys that the heads of a trained model hold, at their own widths.
+
+    A head's keys over two windows of text stand one after the other, so that n can reach 448 where
+    the model's own block is shorter.
+    """
     trained = checkpoint.load(model).build()
     windows = ByteText.from_file(text, trained.config.block).validation_windows(64)
-    heads, _ = freeze(trained.eval(), windows[:, :-1])
+    frozen, _ = freeze(trained.eval(), windows[:, :-1])
+    windows_of: dict[str, list[FrozenHead]] = {}
+    for one in frozen:
+        windows_of.setdefault(one.name.split(", ", 1)[1], []).append(one)
+    heads = list(windows_of.values())
     for i in range(count):
         head = heads[int(rng.integers(len(heads)))]
-        n = int(rng.integers(1, min(LARGEST, len(head.keys)) + 1))
+        first, second = (head[k] for k in rng.choice(len(head), 2, replace=False))
+        keys = np.concatenate([first.keys, second.keys])
+        n = int(rng.integers(1, min(LARGEST, len(keys)) + 1))
         C = float(np.exp(rng.uniform(np.log(0.05), np.log(0.5))))
-        yield solve(head.keys[:n], head.contract.gamma, C, i < canonical)
+        yield solve(keys[:n], first.contract.gamma, C, i < canonical)
 
 
 def solve(keys: Floats, gamma: float, C: float, canonical: bool) -> Problem:
