@@ -100,9 +100,9 @@ def _tell(study: Study, regime: str, found: dict[str, Any]) -> tuple[float, floa
     study.add(f"{regime}: sets equal", f"{sets}/{trials}", None, equal, met(sets == trials))
     study.add(f"{regime}: refits", found["refits"], verdict=met(found["refits"] == 0))
     fast = found["fast_score"]
-    below = worst is None or fast["worst"] <= worst
-    study.add(f"{regime}: gate score, median deviation", fast["median"], None, median, met(below))
-    study.add(f"{regime}: gate score, worst deviation", fast["worst"], None, worst, met(below))
+    for which, theirs in (("median", median), ("worst", worst)):
+        verdict = Verdict.shown if theirs is None else met(fast[which] <= theirs)
+        study.add(f"{regime}: gate score, {which} deviation", fast[which], None, theirs, verdict)
     decay = found.get("decay_score")
     if decay is not None:
         study.add(
