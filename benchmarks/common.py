@@ -28,7 +28,16 @@ from rich.table import Table
 T = TypeVar("T")
 Cell = str | int | float | bool | None
 
-_PACKAGES = ("svmemory", "numpy", "numba", "scipy", "scikit-learn", "qpsolvers", "clarabel")
+_PACKAGES = (
+    "svmemory",
+    "numpy",
+    "numba",
+    "scipy",
+    "scikit-learn",
+    "torch",
+    "qpsolvers",
+    "clarabel",
+)
 
 
 def arguments(description: str | None) -> argparse.ArgumentParser:

@@ -104,7 +104,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         training = TrainConfig(steps=6, batch=4, eval_every=3, eval_windows=8)
         entries = [replace(entry, seeds=min(entry.seeds, 2)) for entry in entries[:3]]
     settings = {"preset": args.preset, "steps": training.steps, "batch": training.batch}
-    report = Report(f"language, {args.study}", args.quick, args.seed, settings)
+    size = "" if args.preset == "tiny" else f", {args.preset}"
+    report = Report(f"language, {args.study}{size}", args.quick, args.seed, settings)
     curves: dict[str, list[Curves]] = {entry.name: [] for entry in entries}
     reference = curves[entries[0].name]
     for entry, seed in in_turn(entries):

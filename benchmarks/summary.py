@@ -47,18 +47,17 @@ def figures(result: dict[str, Any]) -> str:
         target = None if claim["target"] is None else f"{bound} {claim['target']:g}"
         verdict = {True: "pass", False: "**missed**", None: None}[claim["passed"]]
         claims.append([claim["name"], claim["measured"], target, verdict])
-    lines = table(["ratio", "measured", "target", ""], claims)
+    lines = [*table(["ratio", "measured", "target", ""], claims), ""] if claims else []
     for content in result["tables"]:
-        lines += ["", f"{content['title']}:", "", *table(content["columns"], content["rows"])]
+        lines += [f"{content['title']}:", "", *table(content["columns"], content["rows"]), ""]
     passed = sum(check["passed"] for check in result["checks"])
     facts = result["environment"]
     software = ", ".join(
         f"{name} {facts[name]}"
-        for name in ("svmemory", "python", "numpy", "numba", "scikit-learn")
+        for name in ("svmemory", "python", "numpy", "numba", "scikit-learn", "torch")
         if facts.get(name)
     )
     lines += [
-        "",
         f"Exactness checks passed: {passed} of {len(result['checks'])}. "
         f"{facts['processor']}, {facts['cores']} cores; {software}; seed {result['seed']}.",
     ]
