@@ -12,11 +12,7 @@ from torch import Tensor
 
 from ..solve.problems import ERROR, MARGIN, RESERVE
 from .launch import on_triton
-
-ROUNDS = 8  # in which rows change sets
-STEPS = 12  # of conjugate gradients in one
-ENOUGH = 1e-4  # of the squared residual of a round's start is left at its end
-NOISE = 1e-6  # rounding of a gradient in float32, per unit of mass
+from .limits import ENOUGH, NOISE, ROUNDS, STEPS
 
 
 def guess(matrices: Tensor, counts: Tensor, held: Tensor, b: Tensor, codes: Tensor) -> None:

@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ..guess import ENOUGH, NOISE, ROUNDS, STEPS
+from ..limits import ENOUGH, NOISE, ROUNDS, STEPS
 
 jit: Any = triton.jit
 
