@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import sys
+import types
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +21,7 @@ from svmemory.studies.figures import drawn, styles
 from svmemory.studies.report import Spent
 from svmemory.studies.result import Figure, Study, Verdict
 from svmemory.studies.saved_runs import SavedRun, thinned, write_runs
-from svmemory.studies.settings import MissingError, Settings, need
+from svmemory.studies.settings import MissingError, Settings, need, reading, seal
 from svmemory.studies.statistics import (
     bootstrap_interval,
     excludes_zero,
@@ -101,6 +104,77 @@ def test_a_part_is_made_once_and_again_when_its_making_changes(settings: Setting
     settings.kept("a/part", {"seed": 1}, make)
     settings.kept("b/part", {"seed": 0}, make)
     assert len(calls) == 3
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda text: "",
+        lambda text: text[: len(text) // 2],
+        lambda text: text.replace("0.75", "0.95"),
+        lambda text: "[1, 2]",
+        lambda text: '{"found": 1}',
+    ],
+    ids=["empty", "cut off", "changed", "a list", "another form"],
+)
+def test_a_damaged_part_is_made_anew(settings: Settings, harm: Callable[[str], str]) -> None:
+    made = settings.kept("a/part", {}, lambda: {"x": 0.75})
+    [path] = (settings.out / "parts" / "a").iterdir()
+    path.write_text(harm(path.read_text()))
+    again = Settings(settings.out, settings.data)
+    assert again.kept("a/part", {}, lambda: {"x": 0.75}) == made
+    assert list(again.before.values()) == [0.0]
+    assert Settings(settings.out, settings.data).kept("a/part", {}, dict) == made
+
+
+def test_seal_is_of_bytes_and_names(tmp_path: Path) -> None:
+    folder = tmp_path / "d"
+    folder.mkdir()
+    (folder / "a").write_bytes(b"xy")
+    (folder / "b").write_bytes(b"z")
+    first = seal(folder)
+    assert seal(folder) == first != seal(folder / "a")
+    (folder / "a").write_bytes(b"x")
+    (folder / "b").write_bytes(b"yz")
+    assert seal(folder) != first
+
+
+@pytest.mark.parametrize("fault", [ValueError("not a zip"), KeyError("x100"), EOFError()])
+def test_whatever_is_wrong_with_a_file_names_it(tmp_path: Path, fault: Exception) -> None:
+    with (
+        pytest.raises(InputError, match=r"data\.npz cannot be read \("),
+        reading(tmp_path / "data.npz"),
+    ):
+        raise fault
+    with pytest.raises(MissingError, match="absent"), reading(tmp_path):
+        raise MissingError("absent")
+
+
+def test_a_study_that_fails_leaves_the_others(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = types.ModuleType("broken")
+    broken.run = lambda settings: 1 / 0  # type: ignore[attr-defined]
+    bad = types.ModuleType("bad")
+    bad.run = lambda settings: json.loads("[")  # type: ignore[attr-defined]
+    good = types.ModuleType("good")
+    good.run = lambda settings: Study("good", "Good", "a setting")  # type: ignore[attr-defined]
+    for module in (broken, bad, good):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    chosen = tuple(registry.Entry(name, name, name) for name in ("broken", "bad", "good"))
+    absent = registry.Entry("absent", "absent", "good", "no_such_package")
+    monkeypatch.setattr(registry, "ENTRIES", (*chosen, absent))
+    done = CliRunner().invoke(cli.app, ["reproduce", "all", "--out", str(tmp_path), "--json"])
+    assert done.exit_code == 1
+    found = {study["name"]: study for study in json.loads(done.stdout)["studies"]}
+    assert (found["broken"]["failed"], found["good"]["failed"]) == (True, False)
+    assert found["broken"]["missing"] == "stopped by ZeroDivisionError: division by zero"
+    assert found["good"]["missing"] is None
+    assert (found["absent"]["failed"], "no_such_package" in found["absent"]["missing"]) == (
+        False,
+        True,
+    )
+    assert "Failed: stopped by" in (tmp_path / "report.md").read_text()
 
 
 def test_what_failed_is_not_kept(settings: Settings) -> None:
@@ -244,4 +318,4 @@ def test_command_says_what_is_missing(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     [study] = json.loads(done.stdout)["studies"]
     assert "docs/how-to/data.md" in study["missing"]
-    assert (tmp_path / "out" / "report.html").exists()
+    assert (tmp_path / "out" / "icu.html").exists()

@@ -54,7 +54,9 @@ def reproduce(
 ) -> None:
     """Run the paper's studies and set our numbers beside its own.
 
-    Writes report.md, report.html and report.json. Stopped, the same command goes on where it was.
+    Writes report.md, report.html and report.json (with NAME for "report" if it is one study).
+    Stopped, the same command goes on where it was. Exit code 1: a study failed; the others are
+    in the report.
     """
     from ..studies.registry import ENTRIES, entries
 
@@ -83,7 +85,13 @@ def reproduce(
         with _bar(entry.name, quiet or as_json) as track:
             settings = Settings(out, place, quick, seeds, seed, track)
             start = time.perf_counter()
-            studies.append(entry.run(settings))
+            try:
+                studies.append(entry.run(settings))
+            except KeyboardInterrupt:
+                note(
+                    f"stopped; what is done is in {out}, the same command goes on from there", quiet
+                )
+                raise
             now = time.perf_counter() - start
         seconds[entry.name] = report.Spent(now, sum(settings.before.values()))
     asked = {"name": name, "quick": quick, "seeds": seeds, "seed": seed}
@@ -102,14 +110,18 @@ def reproduce(
     missed = [f for study in studies for f in study.findings if f.verdict is Verdict.missed]
     if missed:
         note(f"{len(missed)} aims were missed; the report says which", quiet or as_json)
+    if failed := [study for study in studies if study.failed]:
+        for study in failed:
+            note(f"{study.name} failed: {study.missing}")
+        raise typer.Exit(1)
 
 
 def _show(study: Study) -> None:
-    from ..studies.report import cells
+    from ..studies.report import cells, not_run
 
     typer.echo()
     if study.missing:
-        typer.echo(f"{study.title}\n  not run: {study.missing}")
+        typer.echo(f"{study.title}\n  {not_run(study)}")
         return
     columns = zip(*(cells(f) for f in study.findings), strict=True)
     names = ("what", "ours", "95 %", "paper", "verdict")

@@ -27,7 +27,7 @@ from .copy_model import (
 from .copy_report import Curve, Curves
 from .copy_task import FILLERS, ITEMS, KINDS, NOISE, SYMBOLS, WIDTH, Filler
 from .result import Study
-from .settings import Settings, need
+from .settings import Settings
 
 NAME, TITLE = "copying", "Selective copying with growing filler"
 
@@ -50,7 +50,6 @@ class Plan(NamedTuple):
 
 def run(settings: Settings) -> Study:
     """Train every layer on both tasks and test it at all lengths."""
-    need("torch", "torch")
     repeats = settings.count(1, 3)
     plan = Plan(
         steps=settings.size(400, 1500),

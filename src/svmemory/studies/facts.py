@@ -25,7 +25,7 @@ from .fact_models import (
 from .fact_report import figure, findings, notes
 from .fact_trials import FACTORS, FINE_TUNE, MOST_ASCENT, NETWORK, trial
 from .result import Study
-from .settings import Settings, need
+from .settings import Settings
 
 NAME, TITLE = "facts", "Forgetting and editing a fact"
 
@@ -35,7 +35,6 @@ GROUP = 10
 
 def run(settings: Settings) -> Study:
     """Train recall models, forget and edit facts in trials, and count leaks."""
-    need("torch", "torch")
     steps = settings.size(200, 600)
     models, trials = settings.count(1, 3), settings.size(10, 60)
     groups = [

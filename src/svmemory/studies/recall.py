@@ -18,7 +18,7 @@ from ..torch.language.run import denormals_flushed
 from .figures import PAPER as FRAME
 from .figures import drawn, styles
 from .result import Figure, Study, Verdict
-from .settings import Settings, need
+from .settings import Settings
 from .statistics import mean_interval
 
 Floats = NDArray[np.float64]
@@ -36,7 +36,6 @@ SUPPORT_PAPER = 1.0
 
 def run(settings: Settings) -> Study:
     """Train the three readouts on the same sequences and compare what they recall."""
-    need("torch", "torch")
     steps, tests = settings.size(150, 500), settings.size(200, 500)
     repeats = settings.count(3, 10)
     tasks = [(way, settings.seed + k) for k in range(repeats) for way in PAPER]

@@ -15,8 +15,6 @@ from typing import Any
 from .environment import PACKAGES, environment
 from .result import Finding, Study, Verdict
 
-NAME = "report"
-
 _HEADER = ("what", "ours", "95 %", "paper", "")
 _STYLE = """
 body { max-width: 62rem; margin: 2rem auto; padding: 0 1rem; font: 16px/1.5 system-ui, sans-serif; }
@@ -49,7 +47,11 @@ def document(
 
 
 def write(found: dict[str, Any], out: Path) -> list[Path]:
-    """Write report.json, report.md and report.html into a folder; their paths."""
+    """Write the report as JSON, Markdown and HTML into a folder; their paths.
+
+    One of a single study has its name, so that it does not take the place of the whole report.
+    """
+    stem = "report" if found["settings"]["name"] == "all" else found["settings"]["name"]
     studies = [Study.from_dict(fields) for fields in found["studies"]]
     texts = {
         "json": json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False) + "\n",
@@ -58,7 +60,7 @@ def write(found: dict[str, Any], out: Path) -> list[Path]:
     }
     paths = []
     for end, text in texts.items():
-        path = out / f"{NAME}.{end}"
+        path = out / f"{stem}.{end}"
         unfinished = path.with_suffix(f".{os.getpid()}")
         unfinished.write_text(text)
         os.replace(unfinished, path)
@@ -100,6 +102,11 @@ def cells(finding: Finding) -> tuple[str, ...]:
     return finding.what, shown(finding.ours), interval, shown(finding.paper), note
 
 
+def not_run(study: Study) -> str:
+    """Why there is nothing to show, in a sentence."""
+    return f"{'Failed' if study.failed else 'Not run'}: {study.missing}"
+
+
 def preamble(found: dict[str, Any]) -> list[str]:
     """How the numbers came about, in sentences."""
     env, settings = found["environment"], found["settings"]
@@ -112,8 +119,9 @@ def preamble(found: dict[str, Any]) -> list[str]:
         f"seed {settings['seed']}, in {total / 60:.1f} minutes"
         f"{earlier if before > 0.0 else ''} on {env['cores']} cores "
         f"({env['machine']}, {env['system']}); Python {env['python']}, {versions}.",
-        '"met": as the paper has it, or better. "differs": not as the paper has it, and the note '
-        'says why. "missed": an aim of ours that was not reached.',
+        '"met": as the paper has it (its number lies in our interval), or better, or an aim of '
+        'ours that the note names was reached. "differs": not as the paper has it, and the note '
+        'says why. "missed": an aim of ours that was not reached. Nothing: measured, no claim.',
     ]
 
 
@@ -125,7 +133,7 @@ def markdown(studies: Sequence[Study], found: dict[str, Any], folder: str = "") 
     for study in studies:
         lines += [f"## {study.title}", "", f"`svmemory reproduce {study.name}`", ""]
         if study.missing:
-            lines += [f"Not run: {study.missing}", ""]
+            lines += [not_run(study), ""]
             continue
         lines += [study.setting, ""]
         if study.findings:
@@ -148,7 +156,7 @@ def page(studies: Sequence[Study], found: dict[str, Any], out: Path) -> str:
     for study in studies:
         body.append(f'<h2 id="{study.name}">{html.escape(study.title)}</h2>')
         if study.missing:
-            body.append(f"<p>Not run: {html.escape(study.missing)}</p>")
+            body.append(f"<p>{html.escape(not_run(study))}</p>")
             continue
         body.append(f"<p>{html.escape(study.setting)}</p>")
         if study.findings:

@@ -85,6 +85,8 @@ class Study:
         paper in definition.
     missing : str or None
         Why the study did not run, and what to do about it: absent data or package.
+    failed : bool
+        Whether that is a fault (a damaged file, say) rather than an absence.
     """
 
     name: str
@@ -94,6 +96,7 @@ class Study:
     figures: list[Figure] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     missing: str | None = None
+    failed: bool = False
 
     def add(
         self,

@@ -7,11 +7,13 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ..errors import InputError
 from .environment import NUMERICAL, versions
 
 T = TypeVar("T")
@@ -103,11 +105,10 @@ class Settings:
         make : callable
             Returns what JSON can hold: numbers, text, lists and dicts with text keys.
         """
-        whole = json.dumps([versions(NUMERICAL), key, made_of], sort_keys=True)
-        mark = hashlib.sha256(whole.encode()).hexdigest()[:16]
+        mark = _hash(json.dumps([versions(NUMERICAL), key, made_of], sort_keys=True))
         path = self.out / "parts" / f"{key}-{mark}.json"
-        if path.exists():
-            part = json.loads(path.read_text())
+        part = _read_part(path)
+        if part is not None:
             self.before.setdefault(mark, part["seconds"])
             found: T = part["found"]
             return found
@@ -117,9 +118,63 @@ class Settings:
         seconds = time.perf_counter() - start
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_suffix(f".{os.getpid()}")
-        unfinished.write_text(json.dumps({"seconds": seconds, "found": made}))
+        check = _hash(json.dumps(made))
+        unfinished.write_text(json.dumps({"seconds": seconds, "found": made, "check": check}))
         os.replace(unfinished, path)
         return made
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _read_part(path: Path) -> dict[str, Any] | None:
+    """What a part holds; None if it is not there or damaged, so that it is made anew."""
+    try:
+        part: dict[str, Any] = json.loads(path.read_text())
+        whole = part["check"] == _hash(json.dumps(part["found"])) and part["seconds"] >= 0.0
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError, KeyError):  # cut off, or changed by hand
+        return None
+    return part if whole else None
+
+
+def seal(*paths: Path) -> str:
+    """Hash of the bytes of files: what a part that is computed from them depends on.
+
+    A folder stands for all files in it, by name.
+    """
+    found = hashlib.sha256()
+    for path in paths:
+        files = [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else [path]
+        for file in sorted(files):
+            found.update(f"{file.name} {file.stat().st_size}\n".encode())
+            with file.open("rb") as source:
+                while block := source.read(1 << 20):
+                    found.update(block)
+    return found.hexdigest()[:16]
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Around the code that reads a data file: whatever is wrong with it is one error.
+
+    Raises
+    ------
+    InputError
+        Names the file and what is wrong with it.
+    """
+    try:
+        yield
+    except (MissingError, InputError, MemoryError):
+        raise
+    except Exception as error:  # zip, gzip, JSON, Polars, NumPy: each has errors of its own
+        what = " ".join(str(error).split()) or "it ends too early"
+        raise InputError(
+            f"{path} cannot be read ({type(error).__name__}: {what}): get it anew, "
+            "docs/how-to/data.md says where"
+        ) from error
 
 
 def need(package: str, extra: str) -> None:

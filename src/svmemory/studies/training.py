@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from .figures import drawn, styles
 from .result import Figure, Study, Verdict
 from .saved_runs import SavedRun, read_runs
-from .settings import Settings, need
+from .settings import Settings
 from .statistics import mean_interval
 
 NAME, TITLE = "training", "Gradients, speed and language modelling"
@@ -29,7 +29,6 @@ _GPU_RATE = 4e12  # FLOP/s that small matrices may reach; see the note that is m
 
 def run(settings: Settings) -> Study:
     """Check gradients and speed here; take language models from the runs kept with the package."""
-    need("torch", "torch")
     from .layer_checks import gradients, ratios, teacher_fit
 
     study = Study(NAME, TITLE)
