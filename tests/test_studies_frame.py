@@ -19,7 +19,7 @@ from svmemory.errors import InputError
 from svmemory.studies import registry, report
 from svmemory.studies.figures import drawn, styles
 from svmemory.studies.report import Spent
-from svmemory.studies.result import Figure, Study, Verdict
+from svmemory.studies.result import Figure, Study, Verdict, against
 from svmemory.studies.saved_runs import SavedRun, thinned, write_runs
 from svmemory.studies.settings import MissingError, Settings, need, reading, seal
 from svmemory.studies.statistics import (
@@ -81,6 +81,26 @@ def test_which_intervals_exclude_zero() -> None:
     assert excludes_zero((-0.2, -0.1))
     assert not excludes_zero((-0.1, 0.2))
     assert not excludes_zero((math.nan, math.nan))
+
+
+@pytest.mark.parametrize(
+    ("ours", "interval", "paper", "better", "verdict"),
+    [
+        (0.86, (0.84, 0.88), 0.861, 0, Verdict.met),
+        (0.90, (0.89, 0.91), 0.861, 0, Verdict.differs),
+        (0.90, (0.89, 0.91), 0.861, 1, Verdict.met),
+        (0.80, (0.79, 0.81), 0.861, 1, Verdict.differs),
+        (0.80, (0.79, 0.81), 0.861, -1, Verdict.met),
+        (0.75, (-2.4, 3.9), 0.861, 0, Verdict.shown),  # two contexts
+        (0.99, (math.nan, math.nan), 0.5, 1, Verdict.shown),  # one seed
+    ],
+)
+def test_verdict_beside_the_papers_number(
+    ours: float, interval: tuple[float, float], paper: float, better: int, verdict: Verdict
+) -> None:
+    found, note = against(ours, interval, paper, better)
+    assert found is verdict
+    assert (note == "too few repetitions to tell") == (verdict is Verdict.shown)
 
 
 # -- settings --------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ BOUND = 2.0
 """The support counts as bounded if it grows by less from the shortest length to the longest."""
 
 _NEAR_CHANCE = 0.05
+_LEARNT = 0.5  # of recall at the lengths of training
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,25 @@ def notes(study: Study, curves: Curves) -> None:
         "The gate is solved once, where the questions begin, as at a chunk boundary of the hybrid "
         "layer. Sequences are tested with the exact engine's solver at the layer's own contract."
     )
+    study.notes.append(
+        "The other layers get items and questions as one sequence, so their questions enter their "
+        f"state as well, and {ITEMS} of the window's positions may hold questions; the gate "
+        "reads its memory by each question alone."
+    )
     study.notes.append(_ranking(curves))
+    for filler in FILLERS:
+        low = [WORDS[layer] for layer in WORDS if _validation(curves[filler, layer]) < _LEARNT]
+        if low:
+            study.notes.append(
+                f"**Did not learn it**: with {filler} filler {', '.join(low)} validate below "
+                f"{_LEARNT:g} even at the lengths of training, at the best of the rates tried. "
+                "What they show is how much they learn in this budget, not what they could hold."
+            )
+
+
+def _validation(curves: list[Curve]) -> float:
+    """Mean recall at the lengths of training."""
+    return float(np.mean([curve.validation for curve in curves]))
 
 
 def _ranking(curves: Curves) -> str:

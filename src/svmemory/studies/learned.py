@@ -25,6 +25,15 @@ def text_for(settings: Settings) -> Path:
         return path
 
 
+def described(settings: Settings) -> str:
+    """What the learned keys are, in words."""
+    return (
+        f"24 keys of a head of a byte-level language model, 2 layers of width 64, {_STEPS} steps "
+        f"on {text_for(settings).name} (the paper's: a recall model's, 32-d), at the layer's own "
+        "contract"
+    )
+
+
 def audit_learned(settings: Settings, trials: int) -> dict[str, Any]:
     """Train, then audit: what :func:`svmemory.audit.model.run_model` found.
 

@@ -121,7 +121,8 @@ def preamble(found: dict[str, Any]) -> list[str]:
         f"({env['machine']}, {env['system']}); Python {env['python']}, {versions}.",
         '"met": as the paper has it (its number lies in our interval), or better, or an aim of '
         'ours that the note names was reached. "differs": not as the paper has it, and the note '
-        'says why. "missed": an aim of ours that was not reached. Nothing: measured, no claim.',
+        'says why. "missed": an aim of ours that was not reached. "open": not measured here. '
+        "Nothing: measured, and no claim made of it.",
     ]
 
 

@@ -20,8 +20,38 @@ class Verdict(StrEnum):
     """Not as the paper has it; the note says why."""
     missed = "missed"
     """An aim of ours that was not reached."""
+    open = "open"
+    """The paper has it, and it was not measured here."""
     shown = "shown"
     """Measured, and nothing was claimed."""
+
+
+WIDE = 0.2
+"""An interval of a share that is wider than this says too little for a verdict."""
+
+UNSURE = "too few repetitions to tell"
+
+
+def against(
+    ours: float, interval: Sequence[float], paper: float, better: int = 0
+) -> tuple[Verdict, str]:
+    """Verdict on a share beside the paper's, and a note where it takes one.
+
+    Parameters
+    ----------
+    ours : float
+    interval : (low, high)
+        NaN where there was one repetition.
+    paper : float
+    better : {1, 0, -1}
+        Whether larger is better, smaller, or neither.
+    """
+    low, high = interval
+    if not high - low <= WIDE:
+        return Verdict.shown, UNSURE
+    if low <= paper <= high or better * (ours - paper) > 0:
+        return Verdict.met, ""
+    return Verdict.differs, ""
 
 
 @dataclass(frozen=True)
