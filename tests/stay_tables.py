@@ -60,3 +60,30 @@ def mimic_tables(
         text = ("\n".join(lines) + "\n").encode()
         packed = gzip.compress(text) if suffix else text
         (icu / f"{name}.csv{suffix}").write_bytes(packed)
+
+
+CHARTED_STAY = [
+    (1, f"2150-01-0{1 + (h + 1) // 24} {(h + 1) % 24:02d}:00:00", item, value + 2 * (h % 5))
+    for h in range(29)
+    for item, value in (
+        (220045, 140.0 if h == 9 else 80.0), (220179, 120.0), (220180, 60.0), (220210, 15.0),
+        (220277, 80.0 if h == 12 else 90.0), (223762, 36.0),
+    )
+]  # fmt: skip
+"""Rows for :func:`mimic_tables`: stay 1 with every channel in every hour and two events."""
+
+
+def demo_table(data: Path, stays: int) -> Path:
+    """Write ``mimic3_demo/vitals_hourly.csv.gz``: so many stays of 30 hours, two a patient."""
+    path = data / "mimic3_demo" / "vitals_hourly.csv.gz"
+    path.parent.mkdir(parents=True)
+    lines = ["subject_id,hadm_id,icustay_id,hour,HR,SpO2,Resp,SBP,MAP,DBP,Temp"]
+    for stay in range(stays):
+        for hour, row in enumerate(made_up(stay, 30)):
+            values = ["" if np.isnan(v) else f"{v:g}" for v in row]
+            hr, o2sat, temp, sbp, mean, dbp, resp = values
+            told = [stay // 2, 5, stay, hour, hr, o2sat, resp, sbp, mean, dbp, temp]
+            lines.append(",".join(map(str, told)))
+    with gzip.open(path, "wt") as file:
+        file.write("\n".join(lines) + "\n")
+    return path

@@ -43,6 +43,38 @@ def test_what_an_audit_did_not_reach_is_missed(changes: dict[str, Any], missed: 
     assert {what for what, verdict in got.items() if verdict is Verdict.missed} == missed
 
 
+def test_parts_hold_what_they_were_computed_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deletion, "_deletions", lambda *_: found())
+    monkeypatch.setattr(deletion, "audit_learned", lambda *_: found())
+    monkeypatch.setattr(deletion, "_histories", lambda *_: None)
+    monkeypatch.setattr(
+        deletion, "_time", lambda *_: dict.fromkeys(("120", "256", "384", "512"), 2)
+    )
+    vitals = tmp_path / "physionet2019" / "stays300_vitals.csv.gz"
+    text = tmp_path / "enwik8" / "enwik8_prefix_4154399.bin"
+
+    def new(path: Path, content: bytes) -> set[str]:
+        """Parts that are made anew once a file has changed."""
+        before = set((tmp_path / "parts").rglob("*.json"))
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
+        deletion.run(Settings(tmp_path, tmp_path, quick=True))
+        after = set((tmp_path / "parts").rglob("*.json"))
+        return {path.name.split("-")[0] for path in after - before}
+
+    every = {"gaussian", "redundant", "duplicate", "trained", "latency"}
+    assert new(text, b"prose") >= every
+    assert new(vitals, b"one") == {"icu"}
+    assert new(vitals, b"two") == {"icu"}
+    assert new(text, b"other prose") == {"trained"}
+    assert new(text, b"other prose") == set()
+    elsewhere = {"system": "Plan 9", "machine": "mips", "cores": 1, "processor": "R3000"}
+    monkeypatch.setattr(deletion, "machine", lambda: elsewhere)
+    assert new(text, b"other prose") == {"latency"}
+
+
 def test_study_without_data(tmp_path: Path) -> None:
     study = deletion.run(Settings(tmp_path, tmp_path / "none", quick=True, seeds=2))
     assert any("Regime icu" in note and "data.md" in note for note in study.notes)

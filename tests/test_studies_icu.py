@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stay_tables import COLUMNS, mimic_tables, physionet_npz
+from stay_tables import CHARTED_STAY, COLUMNS, demo_table, mimic_tables, physionet_npz
 from svmemory.audit.vitals import CHANNELS
 from svmemory.studies import icu, mimiciv
+from svmemory.studies.icu_findings import Counts, add, winners
 from svmemory.studies.icu_select import NAMES, Variant, events, kept_events, keys
-from svmemory.studies.result import Verdict
+from svmemory.studies.result import Study, Verdict
 from svmemory.studies.settings import MissingError, Settings
 from svmemory.studies.stays import Cohort, Stay, mimic3_demo, physionet
 
@@ -212,24 +213,16 @@ def test_support_keeps_outlying_events_and_heavy_hitters_do_not() -> None:
 
 def test_a_small_run_on_two_cohorts(tmp_path: Path) -> None:
     physionet_npz(tmp_path, 8, hours=60)
-    hours = [
-        (1, f"2150-01-0{1 + (h + 1) // 24} {(h + 1) % 24:02d}:00:00", item, value + 2 * (h % 5))
-        for h in range(29)
-        for item, value in (
-            (220045, 140.0 if h == 9 else 80.0), (220179, 120.0), (220180, 60.0), (220210, 15.0),
-            (220277, 80.0 if h == 12 else 90.0), (223762, 36.0),
-        )
-    ]  # fmt: skip
-    mimic_tables(tmp_path / "mimiciv" / "icu", [(s, t, i, v) for s, t, i, v in hours if v < 200])
+    mimic_tables(tmp_path / "mimiciv" / "icu", CHARTED_STAY)
     study = icu.run(settings_of(tmp_path, tmp_path / "out"))
     assert (study.name, study.title) == ("icu", "Which hours of a stay to keep")
     found = {f.what: f for f in study.findings}
     main = "PhysioNet 2019 set A, event hours kept"
-    assert found[f"{main}, support (ours)"].paper == 0.80
-    assert "MIMIC-IV" in found[f"{main}, support (ours)"].note
-    assert found[f"{main}, support minus {NAMES['self_mass']}"].verdict in Verdict
-    assert "MIMIC-IV, event hours kept, support (ours)" in found
-    assert found["MIMIC-IV, event hours kept, support (ours)"].note == ""
+    one = found[f"{main}, support (ours)"]
+    assert (one.paper, one.verdict, one.note) == (0.80, Verdict.shown, "the paper's is on MIMIC-IV")
+    own = found["MIMIC-IV, event hours kept, support (ours)"]
+    assert own.high is not None
+    assert own.verdict is (Verdict.met if own.high >= 0.80 else Verdict.differs)
     held = "PhysioNet 2019 set A, hours with SpO2 < 90 % kept, SpO2 hidden"
     assert found[f"{held}, {NAMES['recency']}"].paper == 0.409
     septic = "PhysioNet 2019 set A, hours with the sepsis label kept, recency"
@@ -237,6 +230,75 @@ def test_a_small_run_on_two_cohorts(tmp_path: Path) -> None:
     assert all(0 <= f.ours <= 1 for w, f in found.items() if "minus" not in w)  # type: ignore[operator]
     assert any("MIMIC-III demo was left out" in note for note in study.notes)
     assert (tmp_path / "out" / "icu.png").exists()
+
+
+@pytest.mark.parametrize("folder", ["mimiciv/icu", "icu"])
+def test_the_papers_cohort_alone_is_enough(tmp_path: Path, folder: str) -> None:
+    mimic_tables(tmp_path / folder, CHARTED_STAY)
+    study = icu.run(settings_of(tmp_path, tmp_path / "out"))
+    assert {f.what.split(",")[0] for f in study.findings} == {"MIMIC-IV"}
+    assert not any("sepsis" in f.what for f in study.findings)
+    assert study.setting.startswith("MIMIC-IV: 1 of 1 stays")
+    for name in ("PhysioNet 2019", "The MIMIC-III demo"):
+        assert any(note.startswith(f"**{name} was left out**") for note in study.notes)
+    assert not any("Sepsis" in note or "reproduce icu" in note for note in study.notes)
+    assert (tmp_path / "out" / "icu.png").exists()
+
+
+def test_the_demo_alone_is_enough_and_is_resampled_by_patient(tmp_path: Path) -> None:
+    demo_table(tmp_path, 6)
+    study = icu.run(settings_of(tmp_path, tmp_path / "out"))
+    assert {f.what.split(",")[0] for f in study.findings} == {"MIMIC-III demo"}
+    assert "6 of 6 stays (180 hours), of 3 patients" in study.setting
+
+
+def test_without_any_cohort_all_three_are_named(tmp_path: Path) -> None:
+    with pytest.raises(MissingError, match=r"physionet2019/, mimic3_demo/ or mimiciv/icu/"):
+        icu.run(settings_of(tmp_path))
+
+
+def test_an_interval_draws_patients_with_all_their_stays() -> None:
+    values = np.array([0.0, 0.0, 0.0, 0.9])
+    two = Counts({}, np.array([0, 0, 0, 1]))
+    mean, (low, high) = two.mean(values)
+    # of two patients drawn twice: one alone, the other alone, or both
+    assert (mean, low, high) == pytest.approx((0.225, 0.0, 0.9))
+    weighted, _ = two.mean(values, np.array([1.0, 1.0, 1.0, 3.0]))
+    assert weighted == pytest.approx(0.45)
+    four = Counts({}, np.arange(4))
+    assert four.mean(values)[1][1] < 0.9
+
+
+@pytest.mark.parametrize(
+    ("cohort", "ours", "share", "difference"),
+    [
+        # the paper's: 0.80 kept, 0.75 more than H2O
+        ("PhysioNet 2019 set A", [0.5, 0.9], Verdict.shown, Verdict.met),
+        ("PhysioNet 2019 set A", [0.1, 0.1], Verdict.shown, Verdict.missed),
+        ("PhysioNet 2019 set A", [0.1, 0.9], Verdict.shown, Verdict.missed),
+        ("MIMIC-IV", [0.1, 0.9], Verdict.met, Verdict.met),
+        ("MIMIC-IV", [0.5, 0.7], Verdict.differs, Verdict.differs),
+        ("MIMIC-IV", [0.95, 0.95], Verdict.met, Verdict.met),
+    ],
+)
+def test_a_verdict_is_only_beside_the_same_data_or_an_aim(
+    cohort: str, ours: list[float], share: Verdict, difference: Verdict
+) -> None:
+    by = {name: np.array([0.1, 0.1]) for name in NAMES}
+    by |= {"support": np.array(ours), "hours": np.full(2, 3.0), "kept": np.ones(2)}
+    study = Study("icu", "")
+    add(study, cohort, "thresholds", Counts({**by, "events": np.ones(2)}, np.arange(2)))
+    found = {f.what.removeprefix(f"{cohort}, event hours kept, "): f for f in study.findings}
+    assert found["support (ours)"].verdict is share
+    gap = found[f"support minus {NAMES['self_mass']}"]
+    assert (gap.verdict, gap.paper) == (difference, 0.75)
+    aim = "aim: above 0, interval excluding 0; the paper's is on MIMIC-IV"
+    assert gap.note.startswith(aim) is (cohort != "MIMIC-IV")
+    if ours == [0.1, 0.1]:
+        assert f"{cohort}, event hours kept: {NAMES['self_mass']}" in winners(study)
+    for name in ("recency", "random"):
+        assert found[NAMES[name]].verdict is Verdict.shown
+        assert ("MIMIC-IV" in found[NAMES[name]].note) is (cohort != "MIMIC-IV")
 
 
 def test_without_mimic_iv_the_study_says_how_to_run_it(tmp_path: Path) -> None:

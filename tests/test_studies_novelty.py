@@ -117,3 +117,8 @@ def test_the_study(tmp_path: Path) -> None:
     for figure in study.figures:
         assert (settings.out / f"{figure.name}.png").stat().st_size > 10_000
     assert run(settings).as_dict() == study.as_dict()  # from what was kept
+    before = set((settings.out / "parts" / "novelty").iterdir())
+    written(tmp_path, made(90, 20, seed=3), "45_wine")
+    run(settings)
+    new = set((settings.out / "parts" / "novelty").iterdir()) - before
+    assert [path.name.split("-")[:2] for path in new] == [["areas", "45_wine"]]

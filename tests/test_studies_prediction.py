@@ -10,20 +10,23 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from svmemory.studies import prediction
+from svmemory.errors import InputError
+from svmemory.studies import nexthours, prediction
 from svmemory.studies.deterioration import deteriorated
 from svmemory.studies.nexthours import (
     AHEAD,
     LONGEST,
     Scale,
+    mark,
     stay,
     stays,
     summary,
 )
-from svmemory.studies.prediction import LOGISTIC, SOFTMAX, SV, TREES, Cohort, run
+from svmemory.studies.prediction import EVERY_HOUR, LOGISTIC, LSTM, SOFTMAX, SV, TREES, Cohort, run
 from svmemory.studies.ranking import Ranking, bootstrapped, patient_draws
-from svmemory.studies.result import Study
+from svmemory.studies.result import Study, Verdict
 from svmemory.studies.settings import MissingError, Settings
+from svmemory.studies.stays import set_a
 
 USUAL = np.array([80.0, 120.0, 70.0, 16.0, 97.0, 37.0])  # hr, sbp, dbp, resp, o2sat, temp
 
@@ -144,8 +147,76 @@ def written(folder: Path, number: int) -> None:
         x100=hundredths,
         columns=np.array(["HR", "O2Sat", "Temp", "SBP", "DBP", "Resp"]),
         ptr=np.concatenate([[0], np.cumsum([len(one) for one in raw])]),
+        patient=np.arange(number),
+        sepsis=np.zeros(len(rows), np.uint8),
     )
-    (folder / "physionet2019" / "vitals_setA_part2.npz").write_bytes(b"")  # for the full size
+
+
+def test_the_challenges_own_files_do_as_well(tmp_path: Path) -> None:
+    written(tmp_path / "npz", 30)
+    quick = Settings(tmp_path / "out", tmp_path / "npz", quick=True)
+    folder = tmp_path / "psv" / "physionet2019" / "training_setA"
+    folder.mkdir(parents=True)
+    for number, one in enumerate(set_a(quick)):
+        lines = ["HR|O2Sat|Temp|SBP|MAP|DBP|Resp|ICULOS|SepsisLabel"]
+        for hour, (hr, sbp, dbp, resp, o2sat, temp) in enumerate(one.vitals):
+            lines.append(
+                f"{hr}|{o2sat}|{temp}|{sbp}|NaN|{dbp}|{resp}|{hour + 1}|0".replace("nan", "NaN")
+            )
+        (folder / f"p{number:06d}.psv").write_text("\n".join(lines) + "\n")
+    for size in (True, False):
+        found = stays(Settings(tmp_path / "out", tmp_path / "psv", quick=size))
+        assert len(found) > 20
+        assert mark(found) == mark(stays(quick))
+    with pytest.raises(MissingError, match=r"vitals_setA_part2\.npz"):  # the full size has both
+        stays(Settings(tmp_path / "out", tmp_path / "npz"))
+
+
+def test_the_first_stays_need_no_second_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(tmp_path, 30)
+    (tmp_path / "physionet2019" / "vitals_setA_part2.npz").write_bytes(b"damaged")
+    quick = Settings(tmp_path / "out", tmp_path, quick=True)
+    with pytest.raises(InputError, match=r"vitals_setA_part2\.npz cannot be read"):
+        stays(quick)
+    monkeypatch.setattr(nexthours, "FIRST", 30)
+    assert len(stays(quick)) > 20
+
+
+def test_stays_without_a_deterioration_are_too_few() -> None:
+    with pytest.raises(MissingError, match="40 stays are too few"):
+        Cohort.drawn([stay(quiet(20)) for _ in range(40)], seed=0)
+
+
+@pytest.mark.parametrize(
+    ("low", "verdict"), [(-0.009, Verdict.met), (-0.011, Verdict.missed), (0.004, Verdict.met)]
+)
+def test_level_means_not_more_than_a_hundredth_below(low: float, verdict: Verdict) -> None:
+    zeros, gaps = np.zeros((2, 2)), np.full((2, 2), low)
+    areas = {SV: (gaps[0], gaps), SOFTMAX: (zeros[0], zeros), LSTM: (zeros[0], zeros)}
+    study = Study("prediction", "")
+    prediction._add(study, EVERY_HOUR, areas)
+    gap, other = [f for f in study.findings if "less that" in f.what]
+    assert (gap.low, gap.verdict, other.verdict) == (low, verdict, Verdict.shown)
+    assert "not more than 0.01 below" in gap.note
+
+
+def test_changed_data_make_new_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prediction, "find_spec", lambda name: None)
+    monkeypatch.setattr(prediction, "SAMPLES", 10)
+    settings = Settings(tmp_path / "out", tmp_path, quick=True)
+    written(tmp_path, 90)
+    first = run(settings)
+    assert run(settings).findings == first.findings
+    parts = len(list((tmp_path / "out" / "parts").rglob("*.json")))
+    path = tmp_path / "physionet2019" / "vitals_setA_part1.npz"
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    arrays["x100"] = np.where(arrays["x100"] == -1, -1, arrays["x100"] + 10)
+    np.savez(path, **arrays)
+    run(settings)
+    assert len(list((tmp_path / "out" / "parts").rglob("*.json"))) == 2 * parts
 
 
 def test_stays_are_read_and_split_by_patient(tmp_path: Path) -> None:
@@ -178,6 +249,8 @@ def test_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert gap.low <= float(gap.ours) <= gap.high
     assert (settings.out / "prediction.png").stat().st_size > 10_000
     assert not any("Missing" in note for note in study.notes)
+    # by hand: LSTM 4 * 112 * (12 + 112 + 2) + 113
+    assert any("LSTM 56,561" in note for note in study.notes)
 
 
 def test_the_study_without_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

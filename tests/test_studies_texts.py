@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -270,6 +271,34 @@ def test_the_study(tmp_path: Path) -> None:
     for figure in study.figures:
         assert (settings.out / f"{figure.name}.png").stat().st_size > 10_000
     assert "Missing" in study.notes[-1]  # MiniLM is for the full size
+
+
+@pytest.mark.parametrize(("gone", "left"), [("tofu", "Synthea"), ("synthea", "TOFU")])
+def test_one_corpus_is_enough(tmp_path: Path, gone: str, left: str) -> None:
+    settings = with_data(tmp_path)
+    shutil.rmtree(tmp_path / gone)
+    study = run(settings)
+    assert {f.what.split(":")[0].split(",")[0] for f in study.findings} == {left}
+    assert f"needs {gone}/" in study.notes[-1]
+    (decayed,) = [f for f in study.findings if f.paper == 0.80]
+    assert decayed.note.endswith("; the paper's is for its own eight facts")
+
+
+def test_without_any_text_both_are_named(tmp_path: Path) -> None:
+    with pytest.raises(MissingError, match=r"TOFU needs tofu/.* Synthea needs synthea/"):
+        run(Settings(tmp_path / "out", tmp_path, quick=True))
+
+
+def test_changed_texts_make_new_parts(tmp_path: Path) -> None:
+    settings = with_data(tmp_path)
+    shutil.rmtree(tmp_path / "tofu")
+    run(settings)
+    before = set((tmp_path / "out" / "parts" / "texts").iterdir())
+    path = tmp_path / "synthea" / "patient_sentences.jsonl.gz"
+    text = gzip.decompress(path.read_bytes())
+    path.write_bytes(gzip.compress(text.replace(b"Town7.", b"Town8.")))
+    run(settings)
+    assert len(set((tmp_path / "out" / "parts" / "texts").iterdir()) - before) == len(before) == 3
 
 
 def test_tofu_as_published(data_dir: Path, tmp_path: Path) -> None:

@@ -57,6 +57,16 @@ def test_a_quick_run_claims_nothing_about_speed(
     assert (one.verdict, one.paper) == (Verdict.shown, None)
 
 
+def test_times_of_another_machine_are_not_taken_over(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    what = "forward and backward of the tiny model, sv / softmax"
+    measured(monkeypatch, tmp_path, True, 9.0, 1.0, True)
+    assert measured(monkeypatch, tmp_path, True, 5.0, 1.0, True)[1][what].ours == 9.0
+    monkeypatch.setattr(training, "machine", lambda: {"processor": "another"})
+    assert measured(monkeypatch, tmp_path, True, 5.0, 1.0, True)[1][what].ours == 5.0
+
+
 def test_language_models_are_those_that_are_kept(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kept: list[dict[str, Any]]
 ) -> None:

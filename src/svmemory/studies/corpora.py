@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .settings import Settings
+from .settings import MissingError, Settings, reading
 
 _PAIRS_AN_AUTHOR = 20  # in order, in TOFU's files
+_TOFU = ("task_id", "question", "answer")  # what its lines are read for
 _TOFU_SPLITS = ("forget01", "forget05", "forget10")
 _DAY = re.compile(r"\b(\d{4})-\d\d-\d\d\b")
 _SOCIAL_SECURITY = re.compile(r"\b\d{3}-\d\d-\d{4}\b")
@@ -39,29 +41,34 @@ class Corpus:
     def __len__(self) -> int:
         return len(self.questions)
 
+    def mark(self) -> str:
+        """Hash of all pairs and their people: what a result computed from them depends on."""
+        texts = json.dumps([self.questions, self.answers, self.subjects])
+        return hashlib.sha256(texts.encode()).hexdigest()[:16]
+
 
 def tofu(settings: Settings, whole: bool) -> Corpus:
     """Pairs about invented authors: all 4,000, or the 400 of forget10 and 400 of the others.
 
     The splits are TOFU's own: 1, 5 and 10 % of its 200 authors.
+
+    Raises
+    ------
+    MissingError
+        If one of its files is not in the data folder.
     """
-    folder = settings.file("tofu")
-    rows = _lines(folder / "forget10.json")
-    if not whole:
-        rows = [row for row in rows if row["task_id"] == "1"]
-    rows += _lines(folder / "retain10.json")
-    pairs = [(row["question"], row["answer"]) for row in rows]
+    forget = {split: settings.file("tofu", f"{split}.json") for split in _TOFU_SPLITS}
+    retain = settings.file("tofu", "retain10.json")
+    rows = _lines(forget["forget10"], *_TOFU)
+    pairs = [(question, answer) for task, question, answer in rows if whole or task == "1"]
+    pairs += _lines(retain, "question", "answer")
     author = {pair: f"author {i // _PAIRS_AN_AUTHOR}" for i, pair in enumerate(pairs)}
-    splits = {
-        split: tuple(
-            dict.fromkeys(
-                author[row["question"], row["answer"]]
-                for row in _lines(folder / f"{split}.json")
-                if row["task_id"] == "1"
-            )
-        )
-        for split in _TOFU_SPLITS
-    }
+    splits: dict[str, tuple[str, ...]] = {}
+    for split, path in forget.items():
+        rows = _lines(path, *_TOFU)
+        with reading(path):  # every pair must be one of forget10's
+            asked = [author[question, answer] for task, question, answer in rows if task == "1"]
+        splits[split] = tuple(dict.fromkeys(asked))
     questions, answers = zip(*pairs, strict=True)
     return Corpus("TOFU", questions, answers, tuple(author[pair] for pair in pairs), splits)
 
@@ -70,11 +77,19 @@ def synthea(settings: Settings, people: int) -> Corpus:
     """Sentences about the first invented patients; a question is a sentence without its secret.
 
     The splits are one patient, 5 % and 10 % of the patients.
+
+    Raises
+    ------
+    MissingError
+        If the file is not in the data folder, or holds fewer patients.
     """
-    rows = _lines(settings.file("synthea", "patient_sentences.jsonl.gz"))[:people]
-    answers = [sentence for row in rows for sentence in row["sentences"]]
-    subjects = [row["patient"] for row in rows for _ in row["sentences"]]
+    path = settings.file("synthea", "patient_sentences.jsonl.gz")
+    rows = _lines(path, "patient", "sentences")[:people]
+    answers = [sentence for _, sentences in rows for sentence in sentences]
+    subjects = [patient for patient, sentences in rows for _ in sentences]
     names = tuple(dict.fromkeys(subjects))
+    if len(names) < people:
+        raise MissingError(f"needs {people} patients with sentences, {path} has {len(names)}")
     splits = {
         "1 patient": names[:1],
         "5 %": names[: round(0.05 * people)],
@@ -89,7 +104,11 @@ def cue(sentence: str) -> str:
     return _SOCIAL_SECURITY.sub("", _DAY.sub(r"\1", sentence))
 
 
-def _lines(path: Path) -> list[dict[str, Any]]:
+def _lines(path: Path, *names: str) -> list[Any]:
+    """What each line of the file has under these names, as tuples."""
     opened = gzip.open if path.suffix == ".gz" else open
-    with opened(path, "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
+    with reading(path), opened(path, "rt", encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+        if not rows:
+            raise ValueError("it is empty")
+        return [tuple(row[name] for name in names) for row in rows]

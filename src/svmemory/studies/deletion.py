@@ -15,10 +15,11 @@ from ..audit.sequence import run_sequence
 from ..audit.walk import WalkReport
 from ..contract import Contract
 from ..memory import SupportVectorMemory
+from .environment import machine
 from .figures import OURS, PAPER, drawn
-from .learned import audit_learned, described
+from .learned import audit_learned, described, text_for
 from .result import Figure, Study, Verdict
-from .settings import MissingError, Settings
+from .settings import MissingError, Settings, seal
 
 NAME, TITLE = "deletion", "Deletion against refit"
 
@@ -51,7 +52,7 @@ def run(settings: Settings) -> Study:
         try:
             found = settings.kept(
                 f"{NAME}/{regime}",
-                {"trials": trials, "seed": settings.seed},
+                {"trials": trials, "seed": settings.seed, **_data(settings, regime)},
                 lambda regime=regime: _deletions(settings, regime, trials),  # type: ignore[misc]
             )
         except MissingError as error:
@@ -61,7 +62,7 @@ def run(settings: Settings) -> Study:
     try:
         learned = settings.kept(
             f"{NAME}/trained",
-            {"trials": trials, "seed": settings.seed},
+            {"trials": trials, "seed": settings.seed, "data": seal(text_for(settings))},
             lambda: audit_learned(settings, trials),
         )
         deviations["trained"] = _tell(study, "trained", learned)
@@ -77,6 +78,11 @@ def run(settings: Settings) -> Study:
         "problem without a ridge, whose optimum is not unique."
     )
     return study
+
+
+def _data(settings: Settings, regime: Regime) -> dict[str, str]:
+    """What the audit of a regime reads, as a kept part holds it."""
+    return {"data": seal(settings.file("physionet2019"))} if regime == "icu" else {}
 
 
 def _deletions(settings: Settings, regime: Regime, trials: int) -> dict[str, Any]:
@@ -153,7 +159,7 @@ def _histories(study: Study, settings: Settings) -> None:
 def _latency(study: Study, settings: Settings) -> None:
     """Forgetting a row with weight beside a refit by libsvm, in turns."""
     turns = settings.count(9, 40)
-    made_of = {"turns": turns, "seed": settings.seed}
+    made_of = {"turns": turns, "seed": settings.seed, "machine": machine()}
     found = settings.kept(f"{NAME}/latency", made_of, lambda: _time(settings.seed, turns))
     for n, (ratio, ms) in _LATENCY.items():
         study.add(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 PACKAGES = ("svmemory", "numpy", "numba", "scipy", "scikit-learn", "torch", "polars", "matplotlib")
@@ -32,3 +33,21 @@ def environment() -> dict[str, Any]:
         "cores": os.cpu_count(),
         **versions(),
     }
+
+
+def machine() -> dict[str, Any]:
+    """What a measured time depends on beside the versions."""
+    found = environment()
+    return {name: found[name] for name in ("system", "machine", "cores")} | {
+        "processor": _processor()
+    }
+
+
+def _processor() -> str:
+    """Its name; on Linux the platform module does not know it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()

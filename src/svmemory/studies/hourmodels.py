@@ -19,7 +19,7 @@ from ..torch.registry import LayerOptions
 from .ranking import Ranking
 
 WIDTH, LAYERS, HEADS, CHUNK = 48, 2, 2, 8
-LSTM_WIDTH = 112  # as many parameters as the attention models have
+LSTM_WIDTH = 112  # about as many parameters as the attention models have
 _POOL = 32  # batches among which stays are sorted by length, so that little is padding
 
 Single = NDArray[np.float32]

@@ -14,9 +14,11 @@ import numpy as np
 import polars as pl
 
 from ..audit.vitals import CHANNELS
-from .settings import Settings
+from ..errors import InputError
+from .settings import MissingError, Settings, reading
 from .stays import LEAST_HOURS, Cohort, Stay, by_hour
 
+NAME = "MIMIC-IV"
 FAHRENHEIT = 223761
 ITEMS = {
     220045: "hr",
@@ -48,22 +50,28 @@ _BLOCK = 1 << 26  # bytes of text parsed at once
 _TIME = "%Y-%m-%d %H:%M:%S"
 
 
-def mimiciv(settings: Settings, most: int) -> Cohort | None:
-    """MIMIC-IV's stays from ``mimiciv/icu`` or ``icu`` in the data folder; None without them.
+def mimiciv(settings: Settings, most: int) -> Cohort:
+    """MIMIC-IV's usable stays from ``mimiciv/icu`` or ``icu`` in the data folder.
 
     Parameters
     ----------
     settings : Settings
     most : int
         Stays of at least a day that are looked for, chosen at random.
+
+    Raises
+    ------
+    MissingError
+        If the tables are not in the data folder, or no stay is usable.
     """
     for folder in (settings.data / "mimiciv" / "icu", settings.data / "icu"):
         chart, stays = _table(folder, "chartevents"), _table(folder, "icustays")
         if chart is not None and stays is not None:
-            return Cohort(
-                "MIMIC-IV", [s for s in read(chart, stays, most, settings.seed) if s.usable]
-            )
-    return None
+            return Cohort.of_usable(NAME, read(chart, stays, most, settings.seed), folder)
+    raise MissingError(
+        f"needs chartevents.csv.gz and icustays.csv.gz in mimiciv/icu or icu in {settings.data}: "
+        "docs/how-to/data.md says where to get them"
+    )
 
 
 def read(chart: Path, stays: Path, most: int | None = None, seed: int = 0) -> list[Stay]:
@@ -74,7 +82,7 @@ def read(chart: Path, stays: Path, most: int | None = None, seed: int = 0) -> li
     chart : Path
         ``chartevents.csv`` or ``.csv.gz``: stay_id, charttime, itemid, valuenum.
     stays : Path
-        ``icustays.csv`` or ``.csv.gz``: stay_id (or icustay_id), intime, outtime.
+        ``icustays.csv`` or ``.csv.gz``: subject_id, stay_id (or icustay_id), intime, outtime.
     most : int, optional
         At most so many stays of at least a day, at random; all stays by default.
     seed : int
@@ -84,6 +92,11 @@ def read(chart: Path, stays: Path, most: int | None = None, seed: int = 0) -> li
     list of Stay
         Those with any value, in the order of the table of stays. A value counts for the hour in
         which it was charted, from ``intime`` to ``outtime``.
+
+    Raises
+    ------
+    InputError
+        If a table is damaged, or the first has no rows.
     """
     table = _stay_table(stays)
     if most is not None:
@@ -98,11 +111,18 @@ def read(chart: Path, stays: Path, most: int | None = None, seed: int = 0) -> li
         )
         for block in _blocks(chart)
     ]
-    hourly = _hourly(pl.concat(parts), table)
+    if not parts:
+        raise InputError(f"{chart} holds no measurements: get it anew")
+    with reading(chart):
+        hourly = _hourly(pl.concat(parts), table)
     found: dict[int, dict[int, list[float]]] = {}
     for stay, hour, *values in hourly.iter_rows():
         found.setdefault(stay, {})[hour] = [np.nan if v is None else v for v in values]
-    return [Stay(str(stay), by_hour(found[stay])) for stay in table["stay_id"] if stay in found]
+    return [
+        Stay(str(stay), by_hour(found[stay]), patient=str(patient))
+        for stay, patient in table.select("stay_id", "subject_id").iter_rows()
+        if stay in found
+    ]
 
 
 def _table(folder: Path, name: str) -> Path | None:
@@ -113,19 +133,20 @@ def _table(folder: Path, name: str) -> Path | None:
 
 
 def _stay_table(file: Path) -> pl.DataFrame:
-    table = pl.read_csv(file)
-    if "stay_id" not in table.columns:  # as MIMIC-III has it
-        table = table.rename({"icustay_id": "stay_id"})
-    return table.select(
-        pl.col("stay_id").cast(pl.Int64),
-        pl.col("intime", "outtime").str.to_datetime(_TIME),
-    ).with_columns(hours=(pl.col("outtime") - pl.col("intime")).dt.total_seconds() / 3600.0)
+    with reading(file):
+        table = pl.read_csv(file)
+        if "stay_id" not in table.columns:  # as MIMIC-III has it
+            table = table.rename({"icustay_id": "stay_id"})
+        return table.select(
+            pl.col("stay_id", "subject_id").cast(pl.Int64),
+            pl.col("intime", "outtime").str.to_datetime(_TIME),
+        ).with_columns(hours=(pl.col("outtime") - pl.col("intime")).dt.total_seconds() / 3600.0)
 
 
 def _blocks(file: Path) -> Iterator[pl.DataFrame]:
     """The columns needed, some million rows at a time."""
     opener = gzip.open if file.suffix == ".gz" else open
-    with opener(file, "rb") as lines:
+    with reading(file), opener(file, "rb") as lines:
         header = lines.readline()
         while block := lines.read(_BLOCK):
             yield pl.read_csv(

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..audit.vitals import CHANNELS, carried_forward
+from ..audit.vitals import carried_forward
 from .deterioration import deteriorated
-from .settings import Settings
+from .settings import MissingError, Settings
+from .stays import set_a
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -20,7 +23,12 @@ AHEAD = 6
 LONGEST = 72
 """Hours of a stay that are used."""
 
-_PARTS = ("vitals_setA_part1.npz", "vitals_setA_part2.npz")
+FEATURES = 12
+"""Numbers that a sequence model sees of each hour: six values and six flags."""
+
+FIRST = 2400
+"""Stays that the quick size looks at; the first part of the archives has more."""
+
 _CLIP = 5.0  # standard deviations
 
 
@@ -55,18 +63,30 @@ class Stay:
 
 
 def stays(settings: Settings) -> list[Stay]:
-    """PhysioNet 2019, set A: 20,336 stays, in quick size the first 2,400; those of 12 h or more."""
-    found: list[Stay] = []
-    paths = [settings.file("physionet2019", part) for part in _PARTS]
-    for path in paths[: settings.size(1, len(paths))]:
-        with np.load(path, allow_pickle=False) as archive:
-            names = [str(name).lower() for name in archive["columns"]]
-            hundredths = archive["x100"][:, [names.index(channel) for channel in CHANNELS]]
-            ends = archive["ptr"]
-        values = np.where(hundredths == -1, np.nan, hundredths / 100.0)
-        rows = list(pairwise(ends))[: settings.size(2400, None)]
-        found += [stay(values[start:stop]) for start, stop in rows if stop - start >= 2 * AHEAD]
+    """PhysioNet 2019, set A: 20,336 stays, in quick size the first; those of 12 h or more.
+
+    Raises
+    ------
+    MissingError
+        If the data are not there, or hold no such stay.
+    """
+    chosen = islice(set_a(settings), settings.size(FIRST, None))
+    found = [stay(one.vitals) for one in chosen if len(one.vitals) >= 2 * AHEAD]
+    if not found:
+        raise MissingError(
+            f"found no stay of at least {2 * AHEAD} hours in {settings.data / 'physionet2019'}"
+        )
     return found
+
+
+def mark(everyone: Iterable[Stay]) -> str:
+    """Hash of all hours: what a result computed from them depends on."""
+    seal = hashlib.sha256()
+    for one in everyone:
+        seal.update(f"{one.hours} ".encode())
+        for array in (one.raw, one.label, one.asked, one.calm):
+            seal.update(np.ascontiguousarray(array).tobytes())
+    return seal.hexdigest()[:16]
 
 
 def stay(raw: Floats) -> Stay:

@@ -14,7 +14,7 @@ from .outliers import split, table, table_names
 from .poison import SHARE, poisoned_stream
 from .ranking import Ranking
 from .result import Figure, Study, Verdict
-from .settings import Settings
+from .settings import MissingError, Settings, seal
 from .statistics import bootstrap_interval, mean_interval
 
 Floats = NDArray[np.float64]
@@ -40,6 +40,11 @@ def run(settings: Settings) -> Study:
     """Compare detectors, then poison ours and let it forget."""
     there = table_names(settings)
     compared = [name for name in there if not settings.quick or name in _QUICK]
+    if not compared:
+        raise MissingError(
+            f"needs one of {', '.join(_QUICK)} in {settings.data / 'adbench'} (.npz), or --full, "
+            "which takes every table: docs/how-to/data.md says where to get them"
+        )
     streamed = [name for name in there if not settings.quick or name in _QUICK_STREAMS]
     work = [("areas", name) for name in compared] + [("stream", name) for name in streamed]
     found: Areas = {}
@@ -89,6 +94,7 @@ def _compared(settings: Settings, name: str) -> dict[str, Floats]:
         return areas
 
     made_of = {"most": most, "seeds": list(seeds), "detectors": list(known), "nu": NU}
+    made_of |= {"data": _seal(settings, name)}
     areas = settings.kept(f"novelty/areas-{name}", made_of, make)
     return {detector: np.array(rows) for detector, rows in areas.items()}
 
@@ -101,8 +107,12 @@ def _streamed(settings: Settings, name: str) -> list[dict[str, Any]]:
         data = table(settings, name)
         return [asdict(poisoned_stream(data, most, seed)) for seed in seeds]
 
-    made_of = {"most": most, "seeds": list(seeds), "share": SHARE}
+    made_of = {"most": most, "seeds": list(seeds), "share": SHARE, "data": _seal(settings, name)}
     return settings.kept(f"novelty/stream-{name}", made_of, make)
+
+
+def _seal(settings: Settings, name: str) -> str:
+    return seal(settings.file("adbench", f"{name}.npz"))
 
 
 def _add_areas(study: Study, found: Areas) -> None:

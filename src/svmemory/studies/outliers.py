@@ -7,9 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .settings import MissingError, Settings
+from .settings import MissingError, Settings, reading
 
 Floats = NDArray[np.float64]
+
+_LEAST_NORMAL = 20  # rows of a table, of which half train
 
 
 @dataclass(frozen=True)
@@ -49,9 +51,25 @@ def table_names(settings: Settings) -> list[str]:
 
 
 def table(settings: Settings, name: str) -> Table:
-    """Read one."""
-    with np.load(settings.file("adbench", f"{name}.npz"), allow_pickle=False) as archive:
+    """Read one.
+
+    Raises
+    ------
+    InputError
+        If it is damaged, or has too few normal rows or no anomaly.
+    """
+    path = settings.file("adbench", f"{name}.npz")
+    with reading(path), path.open("rb") as source, np.load(source, allow_pickle=False) as archive:
         rows, anomalous = archive["X"].astype(np.float64), archive["y"] != 0
+        if rows.ndim != 2 or anomalous.shape != rows.shape[:1]:
+            raise ValueError("X is not a table with one y a row")
+        if not np.isfinite(rows).all():
+            raise ValueError("X holds NaN or infinity")
+        if (~anomalous).sum() < _LEAST_NORMAL or not anomalous.any():
+            raise ValueError(
+                f"{_LEAST_NORMAL} normal rows and an anomaly are the least, it has "
+                f"{(~anomalous).sum()} and {anomalous.sum()}"
+            )
     number, _, rest = name.partition("_")
     return Table(rest if number.isdigit() else name, rows[~anomalous], rows[anomalous])
 

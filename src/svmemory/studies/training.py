@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
+from .environment import machine
 from .figures import drawn, styles
 from .result import Figure, Study, Verdict
 from .saved_runs import SavedRun, read_runs
@@ -47,9 +48,8 @@ def run(settings: Settings) -> Study:
     verdict = Verdict.met if fall >= 0.99 else Verdict.missed
     study.add("student fits teacher: fall of the loss in 200 steps", fall, None, 0.99, verdict)
     preset, turns = settings.size(("tiny", 3), ("3m", 5))
-    times = settings.kept(
-        f"{NAME}/ratios", {"preset": preset, "turns": turns}, lambda: ratios(preset, turns)
-    )
+    timed = {"preset": preset, "turns": turns, "machine": machine()}
+    times = settings.kept(f"{NAME}/ratios", timed, lambda: ratios(preset, turns))
     for name, ratio in times.items():
         what = f"forward and backward of the {preset} model, {name} / softmax"
         if name == "sv" and preset == _AIMED_AT:
