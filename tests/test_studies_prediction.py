@@ -13,6 +13,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from svmemory.errors import InputError
 from svmemory.studies import nexthours, prediction
 from svmemory.studies.deterioration import deteriorated
+from svmemory.studies.hourpeers import Cohort
 from svmemory.studies.nexthours import (
     AHEAD,
     LONGEST,
@@ -22,7 +23,7 @@ from svmemory.studies.nexthours import (
     stays,
     summary,
 )
-from svmemory.studies.prediction import EVERY_HOUR, LOGISTIC, LSTM, SOFTMAX, SV, TREES, Cohort, run
+from svmemory.studies.prediction import EVERY_HOUR, LOGISTIC, LSTM, SOFTMAX, SV, TREES, run
 from svmemory.studies.ranking import Ranking, bootstrapped, patient_draws
 from svmemory.studies.result import Study, Verdict
 from svmemory.studies.settings import MissingError, Settings

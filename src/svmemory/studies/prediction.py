@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.linear_model import LogisticRegression
 
 from .figures import PAPER, drawn, styles
-from .nexthours import AHEAD, FEATURES, LONGEST, Scale, Stay, mark, stays, summary
+from .hourpeers import SPLIT, Cohort, logistic, rounded, trees
+from .nexthours import AHEAD, FEATURES, LONGEST, Stay, mark, stays
 from .ranking import bootstrapped, patient_draws
 from .result import Figure, Study, Verdict
-from .settings import MissingError, Settings
+from .settings import Settings
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -27,7 +25,6 @@ LOGISTIC, TREES = "logistic, last values", "boosted trees"
 EVERY_HOUR, CALM = "all hours", "calm hours"
 PAPER_ROC = {SV: 0.696, SOFTMAX: 0.751, LSTM: 0.783}
 SEQUENCE = {SV: "sv", SOFTMAX: "softmax", LSTM: "lstm", UNGATED: "uniform"}
-SPLIT = (0.60, 0.15)  # training, validation; the rest tests
 SAMPLES = 500
 MARGIN = 0.01
 """How far below softmax's AUROC ours may be and count as level."""
@@ -37,32 +34,6 @@ _AIM = (
 )
 
 Areas = dict[str, tuple[Floats, Floats]]  # model: areas (2,) and bootstrapped areas (samples, 2)
-
-
-@dataclass(frozen=True)
-class Cohort:
-    """Stays by what they are for; each stay is another patient."""
-
-    training: list[Stay]
-    validation: list[Stay]
-    test: list[Stay]
-    scale: Scale
-
-    @classmethod
-    def drawn(cls, everyone: list[Stay], seed: int) -> Cohort:
-        """Split at random."""
-        order = np.random.default_rng(seed).permutation(len(everyone))
-        first, second = (round(len(order) * share) for share in np.cumsum(SPLIT))
-        training, validation, test = (
-            [everyone[i] for i in rows] for rows in np.split(order, [first, second])
-        )
-        for part in (training, validation, test):
-            if not part or len(np.unique(_labels(part))) < 2:
-                raise MissingError(
-                    f"{len(everyone)} stays are too few: each of the parts that train, validate "
-                    "and test needs hours with and without a deterioration to come"
-                )
-        return cls(training, validation, test, Scale.of(training))
 
 
 def run(settings: Settings) -> Study:
@@ -110,8 +81,8 @@ def _scores(settings: Settings, cohort: Cohort, data: str) -> dict[str, Floats]:
     """Scores (runs, hours) of the asked hours of the test stays, for each model that can run."""
     sequence = SEQUENCE if find_spec("torch") is not None else {}
     jobs: list[tuple[str, int, Callable[[], list[float]]]] = [
-        (LOGISTIC, 0, partial(_logistic, cohort)),
-        (TREES, 0, partial(_trees, cohort, settings.seed)),
+        (LOGISTIC, 0, partial(logistic, cohort)),
+        (TREES, 0, partial(trees, cohort, settings.seed)),
     ]
     for name, kind in sequence.items():
         for run in range(_runs(settings)):
@@ -167,43 +138,7 @@ def _trained(settings: Settings, cohort: Cohort, kind: str, run: int) -> list[fl
         sequences(cohort.test),
         Plan(epochs=_epochs(settings), batch=32, seed=settings.seed + run),
     )
-    return _rounded(scores)
-
-
-def _logistic(cohort: Cohort) -> list[float]:
-    """Test log-odds from the last measured values and what was measured in the hour."""
-
-    def hours(part: list[Stay]) -> Floats:
-        return np.concatenate([cohort.scale.inputs(stay)[stay.asked] for stay in part])
-
-    model = LogisticRegression(max_iter=1000)
-    model.fit(hours(cohort.training), _labels(cohort.training))
-    return _rounded(model.decision_function(hours(cohort.test)))
-
-
-def _trees(cohort: Cohort, seed: int) -> list[float]:
-    """Test log-odds of boosted trees on summaries of the last six hours."""
-
-    def hours(part: list[Stay]) -> Floats:
-        return np.concatenate(
-            [summary(cohort.scale.inputs(stay), stay.event)[stay.asked] for stay in part]
-        )
-
-    # a fixed number of trees: early stopping would split hours, and so patients, at random
-    model = HistGradientBoostingClassifier(
-        max_iter=200, learning_rate=0.06, early_stopping=False, random_state=seed
-    )
-    model.fit(hours(cohort.training), _labels(cohort.training))
-    return _rounded(model.decision_function(hours(cohort.test)))
-
-
-def _labels(part: list[Stay]) -> NDArray[np.bool_]:
-    return np.concatenate([stay.label[stay.asked] for stay in part])
-
-
-def _rounded(scores: NDArray[Any]) -> list[float]:
-    """Log-odds to four digits, for files of reasonable size."""
-    return [round(float(score), 4) for score in scores]
+    return rounded(scores)
 
 
 def _add(study: Study, where: str, areas: Areas) -> None:
