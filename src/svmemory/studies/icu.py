@@ -21,7 +21,7 @@ from .mimiciv import NAME as MIMIC_IV
 from .mimiciv import mimiciv
 from .result import Figure, Study
 from .settings import MissingError, Settings
-from .stays import Cohort, mimic3_demo, physionet
+from .stays import PHYSIONET, Cohort, mimic3_demo, physionet
 
 HELD_OUT, SEPSIS = Variant("held-out"), Variant("sepsis")
 
@@ -117,10 +117,14 @@ def _said(cohort: Cohort, chosen: dict[Variant, Cohort]) -> str:
 
 def _notes(study: Study, names: Sequence[str], absent: Sequence[str]) -> list[str]:
     elsewhere = "" if MIMIC_IV in names else "; ours are on other stays"
+    shorter = (
+        " PhysioNet's stays are shorter (median 39 h), so that the margin is a larger share of the "
+        "hours and the budget is above the paper's third; random keeps as much more."
+        if PHYSIONET in names
+        else ""
+    )
     notes = [
-        f"**Data.** The paper's numbers are on MIMIC-IV{elsewhere}. PhysioNet's stays are shorter "
-        "(median 39 h), so that the margin is a larger share of the hours and the budget is above "
-        "the paper's third; random keeps as much more.",
+        f"**Data.** The paper's numbers are on MIMIC-IV{elsewhere}.{shorter}",
         "**Definitions.** An hour is an event if a value *measured* in it is beyond a threshold "
         "(HR > 130 or < 40, SBP < 90 or > 200, RR > 30 or < 6, SpO2 < 90, T > 38.5 or < 35). "
         "Policies see values carried forward. The paper does not say whether a "

@@ -20,6 +20,7 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 LEAST_HOURS = 24
+PHYSIONET = "PhysioNet 2019 set A"
 _ARCHIVES = ("vitals_setA_part1.npz", "vitals_setA_part2.npz")
 _PSV = {"HR": "hr", "SBP": "sbp", "DBP": "dbp", "Resp": "resp", "O2Sat": "o2sat", "Temp": "temp"}
 _DEMO = {**_PSV, "SpO2": "o2sat"}
@@ -118,9 +119,7 @@ def physionet(settings: Settings) -> Cohort:
     MissingError
         As :func:`set_a`, or if no stay is usable.
     """
-    return Cohort.of_usable(
-        "PhysioNet 2019 set A", set_a(settings), settings.data / "physionet2019"
-    )
+    return Cohort.of_usable(PHYSIONET, set_a(settings), settings.data / "physionet2019")
 
 
 def set_a(settings: Settings) -> Iterator[Stay]:
