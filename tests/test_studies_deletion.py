@@ -16,7 +16,7 @@ def found(**changes: Any) -> dict[str, Any]:
     """What an audit without a fault reports."""
     whole = {"trials": 9, "completed": 9, "digests_equal": 9, "partitions_equal": 9, "refits": 0}
     fast = {"median": 1e-16, "worst": 1e-15}
-    return {**whole, "fast_score": fast, "decay_score": {"median": 0.1}, **changes}
+    return {**whole, "ridge": 1e-3, "fast_score": fast, "decay_score": {"median": 0.1}, **changes}
 
 
 def verdicts(**changes: Any) -> dict[str, Verdict]:
