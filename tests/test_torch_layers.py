@@ -386,9 +386,8 @@ def test_examples_of_the_documentation(capsys):
     page = (Path(__file__).resolve().parents[1] / "docs" / "layer.md").read_text()
     examples = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     assert len(examples) == 2
-    names = {}
     torch.manual_seed(0)
-    for example in examples:
-        exec(example, names)
+    for example in examples:  # each on its own
+        exec(example, {})
     promised = re.findall(r"print\(.*\)  # (.*)", "".join(examples))
     assert capsys.readouterr().out.splitlines() == promised

@@ -287,3 +287,105 @@ def test_a_run_leaves_the_processor_as_it_was(text, tmp_path):
     tiny = torch.tensor([1e-310], dtype=torch.float64)  # a denormal number
     run_training(SMALL, TRAINING, text, tmp_path / "run", until=1)
     assert (tiny * 0.5).item() == 5e-311
+
+
+# -- going on from what does not fit ---------------------------------------------------------------
+
+
+def rewritten(path, tensors=None, **about):
+    """A checkpoint with other tensors (None removes one) and other entries in its header."""
+    from safetensors import safe_open
+    from safetensors.torch import load_file, save_file
+
+    with safe_open(path, "pt") as file:
+        header = json.loads(file.metadata()["svmemory"])
+    stored = {**load_file(path), **(tensors or {})}
+    header = {name: x for name, x in {**header, **about}.items() if x is not ...}
+    stored = {name: x for name, x in stored.items() if x is not None}
+    save_file(stored, path, metadata={"svmemory": json.dumps(header)})
+
+
+def test_another_text_is_refused(text, tmp_path):
+    trainer(text, tmp_path / "run").run(until=2)
+    whole = text.read_bytes()
+    text.write_bytes(whole.replace(b"case 000", b"case 00O"))
+    with pytest.raises(InputError, match="another text"):
+        trainer(text, tmp_path / "run", resume=True)
+    rewritten(tmp_path / "run" / checkpoint.NAME, text=...)  # of before it was stored
+    assert trainer(text, tmp_path / "run", resume=True).step == 2
+
+
+EMBEDDING = "model.embedding.weight"
+MOMENT = "optimizer.embedding.weight.exp_avg"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"step": 13}, "step 13 of 12"),
+        ({"step": -1}, "step -1 of 12"),
+        ({"step": 2.5}, "step 2.5 of 12"),
+        ({"step": True}, "step True of 12"),
+        ({"model": [1]}, "must be objects"),
+        ({"tensors": {EMBEDDING: None}}, f"lacks the tensor {EMBEDDING}"),
+        ({"tensors": {EMBEDDING: torch.zeros(256, 16).half()}}, "not torch.float32"),
+        ({"tensors": {EMBEDDING: torch.zeros(256, 15)}}, r"\(256, 15\), not"),
+        ({"tensors": {"model.more": torch.zeros(1)}}, "model.more that its model has not"),
+    ],
+)
+def test_a_damaged_model_is_refused_by_training_and_audit(run, tmp_path, change, message):
+    trainer(tmp_path / "text.txt", tmp_path / "run").run(until=2)
+    path = tmp_path / "run" / checkpoint.NAME
+    rewritten(path, **change)
+    with pytest.raises(FileFormatError, match=message):
+        checkpoint.load(path).build()
+    done = run("audit", "model", str(path), "--text", "text.txt")
+    refused(
+        done, "checkpoint.safetensors: damaged" if "tensors" not in change else "the checkpoint"
+    )
+    with pytest.raises(FileFormatError, match=message):
+        trainer(tmp_path / "text.txt", tmp_path / "run", resume=True)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "message"),
+    [
+        (None, f"lacks the tensor {MOMENT}"),
+        (torch.zeros(3), r"is torch.float32 \(3,\), not"),
+        (torch.zeros(256, 16).double(), "is torch.float64"),
+    ],
+)
+def test_a_damaged_optimizer_is_refused(text, tmp_path, tensor, message):
+    trainer(text, tmp_path).run(until=2)
+    rewritten(tmp_path / checkpoint.NAME, {MOMENT: tensor})
+    with pytest.raises(FileFormatError, match=message):
+        trainer(text, tmp_path, resume=True)
+
+
+def test_curves_that_are_too_short_are_refused(text, tmp_path):
+    trainer(text, tmp_path).run(until=3)
+    path = tmp_path / "curves.json"
+    whole = json.loads(path.read_text())
+    for name in ("loss", "gradient", "support"):
+        path.write_text(json.dumps({**whole, name: whole[name][:2]}))
+        with pytest.raises(FileFormatError, match="does not reach step 3"):
+            trainer(text, tmp_path, resume=True)
+
+
+def test_settings_that_are_refused_leave_no_folder(run, tmp_path, text):
+    refused(run("train", *ARGUMENTS, "--out", "x", "--C", "0"), "C must be > 0")
+    with pytest.raises(InputError, match="until must be at least 1"):
+        run_training(SMALL, TRAINING, text, tmp_path / "x", until=0)
+    assert not (tmp_path / "x").exists()
+
+
+def test_an_interrupt_says_where_to_go_on(run, monkeypatch):
+    assert run("train", *ARGUMENTS, "--out", "run", "--stop-after", "2").code == 0
+
+    def interrupted(self):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Trainer, "_advance", interrupted)
+    done = run("train", *ARGUMENTS, "--out", "run", "--resume")
+    assert (done.code, done.out) == (130, "")
+    assert done.err == "interrupted; the checkpoint is at step 2: --resume goes on\n"

@@ -123,7 +123,10 @@ def train(
         steps=steps, batch=batch, seed=seed, lr=lr, eval_every=eval_every, save_every=save_every
     )
     silent = quiet or as_json
-    with _bar(f"{attention}, {preset.value}", steps, silent) as progress:
+    with (
+        _interrupts_explained(out, quiet),
+        _bar(f"{attention}, {preset.value}", steps, silent) as progress,
+    ):
         report = run_training(
             model,
             training,
@@ -151,6 +154,24 @@ def need_torch() -> None:
     """Say what is missing where PyTorch is."""
     if find_spec("torch") is None:
         raise InputError("this needs PyTorch: install svmemory[torch]")
+
+
+@contextmanager
+def _interrupts_explained(out: Path, quiet: bool) -> Iterator[None]:
+    """Say after Ctrl-C from where --resume would go on; under torchrun only the first does."""
+    from ..torch.language import checkpoint
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        path = out / checkpoint.NAME
+        if os.environ.get("RANK", "0") == "0":
+            if path.exists():
+                step = checkpoint.load(path).step
+                note(f"interrupted; the checkpoint is at step {step}: --resume goes on", quiet)
+            else:
+                note("interrupted before the first checkpoint", quiet)
+        raise
 
 
 @contextmanager

@@ -4,23 +4,30 @@ When a chunk is complete its keys and values go into one :class:`svmemory.Suppor
 each sequence and head, and only rows with weight are read from it: the cost of a step depends on
 the support and the chunk, not on the length of the context. Reserve rows wait in the memory (in
 its cold tier if a folder is given). What the memories hold can be inspected, verified by digest
-and forgotten like any other memory.
+and forgotten like any other memory: what is forgotten is not read from the next step on.
 """
 
 from __future__ import annotations
 
 import os
+import weakref
 from typing import cast
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
 from ..errors import InputError
 from ..memory import SupportVectorMemory
+from .checks import whole
 from .hybrid import HybridSVAttention
 from .language.model import Block, ByteLM
-from .readout import NEVER, attend, causal_bias, key_bias
+from .readout import attend, later_rows
+
+Floats = NDArray[np.float64]
+Support = tuple[Floats, Floats, Floats]  # keys (d, A), weights and values of the active rows
 
 
 class HybridCache:
@@ -31,7 +38,7 @@ class HybridCache:
     layer : HybridSVAttention
         With gate "sv" or "detached". Its parameters must not change while the cache is in use.
     batch : int, default 1
-        Number of sequences B.
+        Number of sequences B, at least 1.
     cold : path, optional
         Folder for the cold tier of the memories.
 
@@ -43,7 +50,8 @@ class HybridCache:
     Raises
     ------
     InputError
-        If the layer has another gate.
+        If the layer is of another class or has another gate, or ``batch`` is not a number of
+        sequences.
     """
 
     def __init__(
@@ -53,6 +61,10 @@ class HybridCache:
         *,
         cold: str | os.PathLike[str] | None = None,
     ) -> None:
+        if not isinstance(layer, HybridSVAttention):
+            raise InputError(f"only a HybridSVAttention can be cached, not {type(layer).__name__}")
+        if whole("batch", batch) < 1:
+            raise InputError(f"batch must be at least 1, got {batch}")
         if layer.gate not in ("sv", "detached"):
             raise InputError(f"only the gate itself can be cached, not the control {layer.gate!r}")
         self.layer = layer
@@ -68,28 +80,43 @@ class HybridCache:
         shape = (batch, layer.num_heads, 0, layer.head_dim)
         self._far_k = self._far_v = self._near_k = self._near_v = weight.new_zeros(shape).detach()
         self._far_bias = weight.new_zeros(shape[:3]).detach()
+        d = layer.head_dim
+        self._nothing = np.zeros((d, 0)), np.zeros(0), np.zeros((0, d))
+        self._read = [weakref.ref(self._nothing[0])] * (batch * layer.num_heads)
+        self._length = 0
 
     @property
     def length(self) -> int:
-        """Positions seen."""
-        return len(self.memories[0][0]) + self._near_k.shape[2]
+        """Positions seen, whatever has been forgotten since."""
+        return self._length
 
     @property
     def rows_read(self) -> int:
         """Rows that the next step reads for each head: support (the largest) and chunk."""
+        self._renew()
         return self._far_k.shape[2] + self._near_k.shape[2]
 
     @torch.no_grad()
     def extend(self, x: Tensor) -> Tensor:
-        """Continue all sequences: x (B, t, D) to (B, t, D), as one forward pass would give."""
-        if x.dim() != 3 or x.shape[0] != self.batch:
-            raise InputError(f"x must have shape ({self.batch}, t, D), got {tuple(x.shape)}")
+        """Continue all sequences: x (B, t, D) to (B, t, D), as one forward pass would give.
+
+        Raises
+        ------
+        InputError
+            If x does not fit, or leads to queries, keys or values that are not finite; the cache
+            is unchanged.
+        """
         q, k, v = self.layer.queries_keys_values(x)
+        if x.shape[0] != self.batch:
+            raise InputError(f"x must have shape ({self.batch}, t, D), got {tuple(x.shape)}")
+        if not all(bool(rows.isfinite().all()) for rows in (q, k, v)):
+            raise InputError("x leads to queries, keys or values that are not finite")
         read = []
         start = 0
         while start < x.shape[1]:
             if self._near_k.shape[2] == self.layer.chunk:
                 self._absorb()
+            self._renew()
             end = start + self.layer.chunk - self._near_k.shape[2]
             read.append(self._piece(q[:, :, start:end], k[:, :, start:end], v[:, :, start:end]))
             start = end
@@ -101,23 +128,38 @@ class HybridCache:
         self._near_v = torch.cat([self._near_v, v], dim=2)
         scale, norm = self.layer.readout(self.layer.gamma())
         t = q.shape[2]
-        before = self._far_k.shape[2] + self._near_k.shape[2] - t
-        bias = torch.cat([self._far_bias, key_bias(self._near_k, norm)], dim=2)[..., None, :]
+        self._length += t
+        near_bias = self.layer.readout.key_bias(self._near_k, norm)
+        keys = torch.cat([self._near_k, self._far_k], dim=2)
+        values = torch.cat([self._near_v, self._far_v], dim=2)
+        bias = torch.cat([near_bias, self._far_bias], dim=2)
+        hidden = None
         if t > 1:
-            bias = bias + causal_bias(t, before, q.device, q.dtype)
-        keys = torch.cat([self._far_k, self._near_k], dim=2)
-        values = torch.cat([self._far_v, self._near_v], dim=2)
-        return attend(q, keys, values, scale, bias)
+            before = self._near_k.shape[2] - t
+            hidden = later_rows(t, before, self._far_k.shape[2], q.device)
+        return attend(q, keys, values, scale, bias, hidden)
 
     def _absorb(self) -> None:
-        """The chunk is complete: its rows enter the memories, and the support is read anew."""
+        """The chunk is complete: its rows enter the memories, all of them or none."""
         keys, values = self._near_k.double().cpu().numpy(), self._near_v.double().cpu().numpy()
-        supports = []
-        for b, heads in enumerate(self.memories):
-            for h, memory in enumerate(heads):
-                memory.add(keys[b, h], values[b, h])
-                # its own arrays: the public ones would copy all rows, in reserve or not
-                supports.append(memory._held.support())
+        added: list[tuple[SupportVectorMemory, list[str]]] = []
+        try:
+            for b, heads in enumerate(self.memories):
+                for h, memory in enumerate(heads):
+                    added.append((memory, memory.add(keys[b, h], values[b, h])))
+        except BaseException:
+            for memory, ids in added:
+                memory.forget(ids)
+            raise
+        self._near_k = self._near_v = self._near_k[:, :, :0]
+
+    def _renew(self) -> None:
+        """Read the supports anew if a memory has changed: a memory keeps the arrays until then."""
+        supports = [self._support(memory) for heads in self.memories for memory in heads]
+        if all(old() is new[0] for old, new in zip(self._read, supports, strict=True)):
+            return
+        # weak, so that keys of forgotten rows are not held by this
+        self._read = [weakref.ref(near) for near, _, _ in supports]
         widest = max(len(weights) for _, weights, _ in supports)
         like = self._near_k
         far_k, far_v, logs = [], [], []
@@ -125,14 +167,17 @@ class HybridCache:
             spare = widest - len(weights)
             far_k.append(pad(torch.as_tensor(near.T.copy()), (0, 0, 0, spare)))
             far_v.append(pad(torch.as_tensor(rows), (0, 0, 0, spare)))
-            logs.append(pad(torch.as_tensor(weights).log(), (0, spare), value=NEVER))
+            logs.append(pad(torch.as_tensor(weights).log(), (0, spare), value=-torch.inf))
         shape = (self.batch, self.layer.num_heads, widest)
-        self._far_k = torch.stack(far_k).to(like).view(*shape, -1)
-        self._far_v = torch.stack(far_v).to(like).view(*shape, -1)
+        self._far_k = torch.stack(far_k).to(like).view(*shape, self.layer.head_dim)
+        self._far_v = torch.stack(far_v).to(like).view(*shape, self.layer.head_dim)
         _, norm = self.layer.readout(self.layer.gamma())
         bias = torch.stack(logs).to(like).view(shape)
-        self._far_bias = bias + key_bias(self._far_k, norm)
-        self._near_k = self._near_v = like[:, :, :0]
+        self._far_bias = bias + self.layer.readout.key_bias(self._far_k, norm)
+
+    def _support(self, memory: SupportVectorMemory) -> Support:
+        # its own arrays: the public ones would copy all rows, in reserve or not
+        return memory._held.support() if len(memory) else self._nothing
 
 
 class ModelCache:

@@ -131,6 +131,9 @@ class StreamingGate:
     """
 
     def __init__(self, gamma: float | Tensor, C: float | Tensor, ridge: float = 1e-3) -> None:
+        for name, number in (("gamma", gamma), ("C", C)):
+            if isinstance(number, Tensor) and number.numel() != 1:
+                raise InputError(f"{name} must be one number, got {tuple(number.shape)}")
         self._gamma = torch.as_tensor(gamma, dtype=torch.float64)
         self._C = torch.as_tensor(C, dtype=torch.float64)
         self._contract = Contract.from_cap(
@@ -145,10 +148,15 @@ class StreamingGate:
         Raises
         ------
         InputError
-            If keys are not finite or have another width; nothing was added.
+            If keys are no floating-point tensor, are not finite or have another width; nothing was
+            added.
         ConvergenceError
             If the optimum was not reached.
         """
+        if not isinstance(keys, Tensor):
+            raise InputError(f"keys must be a torch tensor, got {type(keys).__name__}")
+        if not keys.dtype.is_floating_point:
+            raise InputError(f"keys must be floating point, got {keys.dtype}")
         if keys.dim() != 2 or (self._keys and keys.shape[1] != self._keys[0].shape[1]):
             raise InputError(f"keys must have shape (t, d) with one d, got {tuple(keys.shape)}")
         if not bool(torch.isfinite(keys).all()):

@@ -13,15 +13,16 @@ derivative of the optimum; none flows through the sets, which are piecewise cons
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, ParamSpec
+from typing import ParamSpec
 
 import torch
 from torch import Tensor
 
-from ..contract import LARGEST_GAMMA, RIDGE_FLOOR
+from ..contract import LARGEST_GAMMA
 from ..errors import ContractError, InputError
+from .checks import Solver, check_keys, check_ridge, check_rows, check_solver, check_tensor, whole
 from .solve.problems import EMPTY, NOT_CONVERGED, OPTIMAL, WARMUP, Gate, Problems, as_gate
-from .solvers import SOLVERS, solve
+from .solvers import solve
 
 __all__ = [
     "EMPTY",
@@ -37,7 +38,6 @@ __all__ = [
     "sv_score",
 ]
 
-Solver = Literal["batched", "exact", "paper", "naive"]
 P = ParamSpec("P")
 
 
@@ -91,9 +91,10 @@ def sv_gate(
     ContractError
         If gamma, C or ridge is out of range.
     """
-    _check(keys, ridge, mask, solver)
+    check_solver(solver)
+    check_keys(keys, mask, solver)
     *batch, n, _ = keys.shape
-    problems = _flat(keys, gamma, C, ridge, mask, (n,), start)
+    problems = _flat(keys, gamma, C, check_ridge(ridge), mask, (n,), start)
     return as_gate(solve(problems, solver), keys, tuple(batch))
 
 
@@ -122,20 +123,23 @@ def sv_gate_prefixes(
     Gate
         Of shape (..., L, n) and (..., L). Rows beyond a prefix have weight 0 and code -1.
     """
-    _check(keys, ridge, mask, solver)
+    check_solver(solver)
+    check_keys(keys, mask, solver)
     *batch, n, _ = keys.shape
-    ends = tuple(int(x) for x in lengths)
+    ends = tuple(whole("a length", x) for x in lengths)
     if not ends or any(x > y for x, y in zip((0, *ends), (*ends, n), strict=True)):
         raise InputError(f"lengths must increase within [0, {n}], got {ends}")
-    problems = _flat(keys, gamma, C, ridge, mask, ends, None)
+    problems = _flat(keys, gamma, C, check_ridge(ridge), mask, ends, None)
     return as_gate(solve(problems, solver), keys, (*batch, len(ends)))
 
 
 def sv_score(points: Tensor, keys: Tensor, gate: Gate, gamma: float | Tensor) -> Tensor:
     """Gate score ``2 sum_i a_i k(x, x_i) - rho`` of points (..., q, d); (..., q)."""
+    check_rows("keys", keys, rows=gate.weights.shape[-1])
+    check_rows("points", points, width=keys.shape[-1])
     kind = gate.weights.dtype
     with torch.autocast(keys.device.type, enabled=False):
-        kernel = torch.exp(-_exponent(points, keys, gamma, kind))
+        kernel = torch.exp(-_exponent(points, keys, gamma, gate.codes > 0)).to(kind)
         return 2.0 * (kernel * gate.weights.unsqueeze(-2)).sum(-1) - gate.offset.unsqueeze(-1)
 
 
@@ -165,39 +169,32 @@ def sv_attention(
     Tensor (..., t, dv)
         In the type of ``v``; zeros where a problem has no rows.
     """
+    check_rows("k", k)  # all shapes before the solve, which may take long
+    check_rows("q", q, width=k.shape[-1])
+    check_rows("v", v, rows=k.shape[-2])
     gate = sv_gate(k, gamma, C, ridge, mask, solver=solver)
     return sv_readout(q, k, v, gate, gamma)
 
 
 def sv_readout(q: Tensor, k: Tensor, v: Tensor, gate: Gate, gamma: float | Tensor) -> Tensor:
     """The readout of :func:`sv_attention` from a gate already solved."""
+    check_rows("k", k, rows=gate.weights.shape[-1])
+    check_rows("q", q, width=k.shape[-1])
+    check_rows("v", v, rows=k.shape[-2])
     active = gate.codes > 0
     # log of 1 where a row has no weight, so that its gradient is 0 and not 0/0
     bias = torch.where(active, torch.where(active, gate.weights, 1.0).log(), -torch.inf)
     kind = gate.weights.dtype
     with torch.autocast(k.device.type, enabled=False):
-        logits = bias.unsqueeze(-2) - _exponent(q, k, gamma, kind)
+        logits = bias.unsqueeze(-2) - _exponent(q, k, gamma, active)
         empty = (gate.status == EMPTY)[..., None, None]
-        share = torch.softmax(torch.where(empty, 0.0, logits), -1)
+        share = torch.softmax(torch.where(empty, 0.0, logits), -1).to(kind)
         # rows that do not count may hold anything, and 0 * NaN is NaN
         values = torch.where(active.unsqueeze(-1), v, 0.0).to(kind)
         return torch.where(empty, 0.0, share @ values).to(v.dtype)
 
 
 # -- between tensors of any shape and flat problems ------------------------------------------------
-
-
-def _check(keys: Tensor, ridge: float, mask: Tensor | None, solver: str) -> None:
-    if solver not in SOLVERS:
-        raise InputError(f"solver must be one of {', '.join(SOLVERS)}, got {solver!r}")
-    if keys.dim() < 2:
-        raise InputError(f"keys must have shape (..., n, d), got {tuple(keys.shape)}")
-    if not keys.dtype.is_floating_point:
-        raise InputError(f"keys must be floating point, got {keys.dtype}")
-    if mask is not None and mask.dtype != torch.bool:
-        raise InputError(f"mask must be boolean, got {mask.dtype}")
-    if not RIDGE_FLOOR <= ridge <= 1e6:
-        raise ContractError(f"ridge must be from {RIDGE_FLOOR} to 1e6, got {ridge}")
 
 
 def _flat(
@@ -214,7 +211,9 @@ def _flat(
     if mask is not None:
         mask = _expand("mask", mask, (*batch, n)).reshape(count, n)
     if start is not None:
-        start = _expand("start", start.detach(), (*batch, n)).reshape(count, n)
+        start = _expand("start", check_tensor("start", start).detach(), (*batch, n)).reshape(
+            count, n
+        )
     return Problems(
         keys=keys.reshape(count, n, d),
         gamma=_number("gamma", gamma, LARGEST_GAMMA, batch, keys).reshape(count),
@@ -230,7 +229,10 @@ def _number(
     name: str, value: float | Tensor, largest: float, batch: list[int], keys: Tensor
 ) -> Tensor:
     """A float64 tensor on the keys' device with one positive value per problem."""
-    number = torch.as_tensor(value, dtype=torch.float64, device=keys.device)
+    try:
+        number = torch.as_tensor(value, dtype=torch.float64, device=keys.device)
+    except (TypeError, ValueError, RuntimeError):
+        raise InputError(f"{name} must be a number or a tensor, got {value!r}") from None
     plain = number.detach()
     if not bool(((plain > 0) & (plain <= largest)).all()):
         raise ContractError(f"{name} must be > 0 and at most {largest:g}, got {value}")
@@ -246,11 +248,18 @@ def _expand(name: str, value: Tensor, shape: tuple[int, ...]) -> Tensor:
         ) from None
 
 
-def _exponent(x: Tensor, y: Tensor, gamma: float | Tensor, kind: torch.dtype) -> Tensor:
-    """``gamma |x_i - y_j|^2``, (..., q, n), differentiable also where rows meet."""
-    x, y = x.to(kind), y.to(kind)
+def _exponent(x: Tensor, y: Tensor, gamma: float | Tensor, active: Tensor) -> Tensor:
+    """``gamma |x_i - y_j|^2`` in float64, (..., q, n), differentiable also where rows meet.
+
+    Taken about the mean of the active rows, since squares of what all rows share would cancel.
+    Rows that are not active may hold anything; what is said about them means nothing.
+    """
+    counts = active.unsqueeze(-1)
+    x, y = x.double(), torch.where(counts, y, 0.0).double()
+    centre = y.detach().sum(-2, keepdim=True) / counts.sum(-2, keepdim=True).clamp_min(1)
+    x, y = x - centre, y - centre
     if isinstance(gamma, Tensor):
-        gamma = gamma.to(y.device, kind)
+        gamma = gamma.to(y.device, y.dtype)
         gamma = gamma.reshape(*gamma.shape, 1, 1) if gamma.dim() else gamma
     square = x.square().sum(-1).unsqueeze(-1) + y.square().sum(-1).unsqueeze(-2)
     return gamma * (square - 2.0 * (x @ y.transpose(-1, -2))).clamp_min(0.0)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import InputError
+from .checks import check_tensor, whole
 
 
 class MultiHead(nn.Module):
@@ -34,6 +35,8 @@ class MultiHead(nn.Module):
         self, embed_dim: int, num_heads: int, *, dropout: float = 0.0, bias: bool = False
     ) -> None:
         super().__init__()
+        whole("embed_dim", embed_dim)
+        whole("num_heads", num_heads)
         if num_heads < 1 or embed_dim < 1 or embed_dim % num_heads:
             raise InputError(f"num_heads must divide embed_dim, got {num_heads} and {embed_dim}")
         if not 0.0 <= dropout < 1.0:
@@ -47,6 +50,7 @@ class MultiHead(nn.Module):
 
     def queries_keys_values(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Three tensors (B, H, T, d) from x (B, T, D)."""
+        self.check_features("x", x)
         q, k, v = self.to_qkv(x).chunk(3, dim=-1)
         return self.split_heads(q), self.split_heads(k), self.split_heads(v)
 
@@ -58,6 +62,16 @@ class MultiHead(nn.Module):
         """(B, H, T, d) through the output projection to (B, T, D)."""
         out: Tensor = self.to_out(x.transpose(1, 2).flatten(-2))
         return out
+
+    def check_features(self, name: str, x: Tensor) -> None:
+        """InputError unless x has shape (B, T, D) and is floating point."""
+        check_tensor(name, x)
+        if x.dim() != 3 or x.shape[-1] != self.embed_dim:
+            raise InputError(
+                f"{name} must have shape (B, T, {self.embed_dim}), got {tuple(x.shape)}"
+            )
+        if not x.dtype.is_floating_point:
+            raise InputError(f"{name} must be floating point, got {x.dtype}")
 
     def refuse_dropout(self) -> None:
         """For layers that form no attention weights: InputError unless ``dropout`` is 0."""

@@ -16,11 +16,13 @@ from torch.nn.functional import pad
 
 from ..contract import Contract
 from ..errors import InputError
+from .checks import check_ridge, check_solver, check_values, whole
 from .gate import NOT_CONVERGED, Solver
 from .heads import MultiHead, in_chunks, padded_to
 from .per_head import CAP_SPAN, GAMMA_SPAN, PerHead
 from .prefix import CHOICES, Choice, PrefixRows, prefix_rows
-from .readout import NEVER, Form, Readout, attend, causal_bias, key_bias
+from .readout import Form, Readout, attend, attend_beside_broken, later_rows
+from .settled import Settled
 
 
 class GateFacts(NamedTuple):
@@ -41,7 +43,7 @@ class GateFacts(NamedTuple):
     gradient: float
 
 
-class HybridSVAttention(MultiHead):
+class HybridSVAttention(MultiHead, Settled):
     """Causal attention with a gated memory; see the module's description.
 
     Parameters
@@ -90,7 +92,10 @@ class HybridSVAttention(MultiHead):
         bias: bool = False,
     ) -> None:
         super().__init__(embed_dim, num_heads, dropout=dropout, bias=bias)
-        Contract.from_cap(gamma, C, ridge)  # checks the numbers
+        self.ridge = check_ridge(ridge)
+        check_solver(solver)
+        Contract.from_cap(gamma, C, self.ridge)  # checks the numbers
+        whole("chunk", chunk)
         if chunk < 1:
             raise InputError(f"chunk must be at least 1, got {chunk}")
         if gate not in CHOICES:
@@ -99,7 +104,6 @@ class HybridSVAttention(MultiHead):
         uses_gamma = gate == "sv" or readout != "dot"
         self.gamma = PerHead("gamma", num_heads, gamma, GAMMA_SPAN, learn_gamma and uses_gamma)
         self.C = PerHead("C", num_heads, C, CAP_SPAN, learn_cap and gate == "sv")
-        self.ridge = ridge
         self.chunk = chunk
         self.readout = Readout(num_heads, self.head_dim, readout)
         self.gate = gate
@@ -120,27 +124,34 @@ class HybridSVAttention(MultiHead):
 
         The rows are those of chunks 1, 2, ...; None if there is only one chunk.
         """
+        check_values(k)
+        if not q.numel():
+            return v, None
         length, c = q.shape[-2], self.chunk
+        # one pass over the rows costs little, and what is not finite is rare and needs care
+        finite = bool((q.detach().sum() + k.detach().sum() + v.detach().sum()).isfinite())
         gamma = self.gamma()
         scale, norm = self.readout(gamma)
         q, k, v = (padded_to(x, min(c, length)) for x in (q, k, v))
         local_q, local_k, local_v = (in_chunks(x, min(c, length)) for x in (q, k, v))
-        bias = key_bias(local_k, norm)
+        bias = self.readout.key_bias(local_k, norm)
         chosen, memory = None, 0
         if local_q.shape[2] > 1:
             chosen = self._choose(k, gamma)
-            # chunk 0 reads a memory of padding only
-            rows = pad(chosen.rows, (0, 0, 1, 0))  # (B, H, J, s)
+            # chunk 0 reads a memory of padding only, and padding is row 0, which is never later
+            rows = pad(chosen.rows.masked_fill(~chosen.real, 0), (0, 0, 1, 0))  # (B, H, J, s)
             weights = pad(chosen.weights, (0, 0, 1, 0), value=1.0)
             real = pad(chosen.real, (0, 0, 1, 0))
             memory = rows.shape[-1]
             far_k, far_v = _gathered(k, rows), _gathered(v, rows)  # (B, H, J, s, d)
-            far_bias = torch.where(real, weights.log().to(q.dtype) + key_bias(far_k, norm), NEVER)
-            local_k = torch.cat([far_k, local_k], dim=-2)
-            local_v = torch.cat([far_v, local_v], dim=-2)
-            bias = torch.cat([far_bias, bias], dim=-1)
-        causal = causal_bias(local_q.shape[-2], memory, q.device, q.dtype)
-        read = attend(local_q, local_k, local_v, scale, bias[..., None, :] + causal, self.dropping)
+            far_bias = weights.log().to(q.dtype) + self.readout.key_bias(far_k, norm)
+            # memory last: its padding, as wide as a later chunk needs, then changes no bit
+            local_k = torch.cat([local_k, far_k], dim=-2)
+            local_v = torch.cat([local_v, far_v], dim=-2)
+            bias = torch.cat([bias, far_bias.masked_fill(~real, -torch.inf)], dim=-1)
+        hidden = later_rows(local_q.shape[-2], 0, memory, q.device)
+        form = attend if finite else attend_beside_broken
+        read = form(local_q, local_k, local_v, scale, bias, hidden, self.dropping)
         return read.flatten(2, 3)[..., :length, :], chosen
 
     def boundaries(self, length: int) -> list[int]:
@@ -151,6 +162,10 @@ class HybridSVAttention(MultiHead):
         """The contract of each head: what an exact memory must solve to be this layer's gate."""
         gammas, caps = self.gamma().tolist(), self._caps().tolist()
         return [Contract.from_cap(g, c, self.ridge) for g, c in zip(gammas, caps, strict=True)]
+
+    def settings(self) -> dict[str, float]:
+        """What the weights were learned under, beside width and cap."""
+        return {"ridge": self.ridge, "chunk": float(self.chunk)}
 
     def gate_facts(self) -> GateFacts | None:
         """What the gate did last; None before the first pass with more than one chunk."""

@@ -7,17 +7,19 @@ from torch import Tensor, nn
 
 from ..contract import Contract
 from ..errors import InputError
+from .checks import check_ridge, check_solver
 from .gate import Gate, Solver, sv_gate
 from .heads import MultiHead
 from .hybrid import GateFacts, HybridSVAttention
 from .per_head import GAMMA_SPAN, PerHead
 from .prefix import carrying
-from .readout import NEVER, Form, Readout, attend, key_bias
+from .readout import Form, Readout, attend
+from .settled import Settled
 
 __all__ = ["GateFacts", "HybridSVAttention", "SVAttention"]
 
 
-class SVAttention(MultiHead):
+class SVAttention(MultiHead, Settled):
     """A gated memory over a context: every query reads all rows that have weight. Not causal.
 
     Parameters
@@ -46,10 +48,11 @@ class SVAttention(MultiHead):
         bias: bool = False,
     ) -> None:
         super().__init__(embed_dim, num_heads, dropout=dropout, bias=bias)
-        Contract.from_cap(gamma, C, ridge)  # checks the numbers
+        self.ridge = check_ridge(ridge)
+        check_solver(solver)
+        Contract.from_cap(gamma, C, self.ridge)  # checks the numbers
         self.gamma = PerHead("gamma", num_heads, gamma, GAMMA_SPAN, learn_gamma)
         self.cap = float(C)
-        self.ridge = ridge
         self.readout = Readout(num_heads, self.head_dim, readout)
         self.solver: Solver = solver
 
@@ -76,27 +79,39 @@ class SVAttention(MultiHead):
         gate = self.solve(k, mask)
         scale, norm = self.readout(self.gamma())
         active = carrying(gate)
-        log_weights = torch.where(active, gate.weights, 1.0).log().to(q.dtype)
-        bias = torch.where(active, log_weights + key_bias(k, norm), NEVER)
         # a masked row may hold anything, and 0 * NaN is NaN
         k, v = (torch.where(active[..., None], rows, 0.0) for rows in (k, v))
-        read = attend(q, k, v, scale, bias[..., None, :], self.dropping)
-        some = active.any(dim=-1)[..., None, None]
-        return self.merged(torch.where(some, read, 0.0))
+        log_weights = torch.where(active, gate.weights, 1.0).log().to(q.dtype)
+        some = active.any(dim=-1, keepdim=True)
+        # the softmax of no rows at all is NaN, and so is its gradient
+        bias = torch.where(active | ~some, log_weights + self.readout.key_bias(k, norm), -torch.inf)
+        read = attend(q, k, v, scale, bias, dropout=self.dropping)
+        return self.merged(torch.where(some[..., None], read, 0.0))
 
     def solve(self, k: Tensor, mask: Tensor | None = None) -> Gate:
         """The gate of keys k (B, H, n, d)."""
-        counts = None if mask is None else mask[:, None].expand(k.shape[:-1])
+        counts = None
+        if mask is not None:
+            b, _, n, _ = k.shape
+            if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.shape != (b, n):
+                raise InputError(f"mask must be a boolean tensor of shape ({b}, {n})")
+            counts = mask[:, None].expand(k.shape[:-1])
         return sv_gate(k, self.gamma(), self.cap, self.ridge, counts, solver=self.solver)
 
     def contracts(self) -> list[Contract]:
         """The contract of each head."""
         return [Contract.from_cap(g, self.cap, self.ridge) for g in self.gamma().tolist()]
 
+    def settings(self) -> dict[str, float]:
+        """What the weights were learned under, beside the width."""
+        return {"C": self.cap, "ridge": self.ridge}
+
     def _project(self, x: Tensor, context: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         if context is x:
             return self.queries_keys_values(x)
-        if context.shape[0] != x.shape[0] or context.shape[-1] != self.embed_dim:
+        self.check_features("x", x)
+        self.check_features("context", context)
+        if context.shape[0] != x.shape[0]:
             raise InputError(
                 f"context must have shape ({x.shape[0]}, n, {self.embed_dim}), "
                 f"got {tuple(context.shape)}"

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import ContractError
+from .settled import Settled
 
 GAMMA_SPAN = 16.0
 """A learned width stays within a factor of 16 of where it started, either way."""
@@ -16,7 +17,10 @@ CAP_SPAN = 4.0
 """A learned cap stays within a factor of 4."""
 
 
-class PerHead(nn.Module):
+_LEAST, _LARGEST = torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max
+
+
+class PerHead(Settled):
     """``start * span ** tanh(p)`` with one parameter p a head, 0 at first.
 
     Parameters
@@ -34,7 +38,7 @@ class PerHead(nn.Module):
     Raises
     ------
     ContractError
-        If ``start`` is not a positive number.
+        If ``start`` is not a positive number, or its bounds are beyond float32.
     """
 
     log_ratio: Tensor
@@ -43,6 +47,12 @@ class PerHead(nn.Module):
         super().__init__()
         if not (start > 0 and math.isfinite(start)):
             raise ContractError(f"{name} must be > 0, got {start}")
+        widest = span if learned else 1.0
+        if start * widest > _LARGEST or start / widest < _LEAST:
+            raise ContractError(
+                f"{name} must be from {_LEAST * widest:.3g} to {_LARGEST / widest:.3g}, got {start}"
+            )
+        self.name = name
         self.start = float(start)
         self.span = span
         zeros = torch.zeros(num_heads)
@@ -54,6 +64,10 @@ class PerHead(nn.Module):
     def forward(self) -> Tensor:
         """The numbers (H,)."""
         return self.start * torch.exp(math.log(self.span) * self.log_ratio.tanh())
+
+    def settings(self) -> dict[str, float]:
+        """Where the number starts: a stored p is a ratio to it."""
+        return {self.name: self.start}
 
     def extra_repr(self) -> str:
         """Bounds, for ``print(layer)``."""

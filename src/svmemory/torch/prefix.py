@@ -34,7 +34,7 @@ class PrefixRows(NamedTuple):
     Attributes
     ----------
     rows : int64 Tensor (B, H, L, s)
-        Positions.
+        Positions, anywhere in the padding.
     weights : Tensor (B, H, L, s)
         Positive; 1 where not real.
     real : bool Tensor (B, H, L, s)

@@ -25,9 +25,6 @@ from ..errors import InputError
 Form = Literal["dot", "gaussian", "mix"]
 FORMS: tuple[Form, ...] = ("dot", "gaussian", "mix")
 
-NEVER = -1e30
-"""Bias of a row that must not be read: finite, so that a row of nothing else gives no NaN."""
-
 
 class Readout(nn.Module):
     """Scale of the products and bias of the keys.
@@ -56,6 +53,12 @@ class Readout(nn.Module):
         share = self.share_logit.sigmoid()
         return (1.0 - share) * self.dot_scale + 2.0 * share * gamma, share * gamma
 
+    def key_bias(self, k: Tensor, coefficient: Tensor) -> Tensor:
+        """Bias of keys k (B, H, ..., n, d) under c (H,) of :meth:`forward`; (B, H, ..., n)."""
+        if self.form == "dot":  # c is 0, and 0 times a norm that overflows would be NaN
+            return k.new_zeros(k.shape[:-1])
+        return key_bias(k, coefficient)
+
 
 def key_bias(k: Tensor, coefficient: Tensor) -> Tensor:
     """``-c |k|^2``: k (B, H, ..., n, d) and c (H,) to (B, H, ..., n)."""
@@ -64,7 +67,13 @@ def key_bias(k: Tensor, coefficient: Tensor) -> Tensor:
 
 
 def attend(
-    q: Tensor, k: Tensor, v: Tensor, scale: Tensor, bias: Tensor, dropout: float = 0.0
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    scale: Tensor,
+    bias: Tensor,
+    hidden: Tensor | None = None,
+    dropout: float = 0.0,
 ) -> Tensor:
     """Softmax of ``scale q.k + bias`` over keys, applied to values.
 
@@ -76,7 +85,10 @@ def attend(
     q : (B, H, ..., t, d)
     k, v : (B, H, ..., n, d)
     scale : (H,)
-    bias : broadcastable to (B, H, ..., t, n)
+    bias : (B, H, ..., n)
+        Of each key; minus infinity where there is none.
+    hidden : bool, broadcastable to (B, H, ..., t, n), optional
+        True where a query must not look. Every query must be left a key.
     dropout : float
 
     Returns
@@ -84,16 +96,43 @@ def attend(
     (B, H, ..., t, d)
     """
     q = q * scale.view(-1, *[1] * (q.dim() - 2))
-    weights = (q @ k.transpose(-1, -2) + bias).softmax(dim=-1)
+    logits = q @ k.transpose(-1, -2) + bias.unsqueeze(-2)
+    if hidden is not None:  # written over, not added: a product may be infinite
+        logits = logits.masked_fill_(hidden, -torch.inf)
+    weights = logits.softmax(dim=-1)
     if dropout:
         weights = drop(weights, dropout)
     return weights @ v
 
 
-def causal_bias(t: int, memory: int, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """0 where a query may look, NEVER elsewhere; (t, memory + t), the local rows last."""
+def attend_beside_broken(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    scale: Tensor,
+    bias: Tensor,
+    hidden: Tensor,
+    dropout: float = 0.0,
+) -> Tensor:
+    """:func:`attend` where rows are not finite: queries that see them read NaN, no others.
+
+    The others get the bits that they would get if those rows were finite.
+    """
+    absent = bias == -torch.inf
+    broken = ~(k.isfinite().all(-1) & v.isfinite().all(-1) & bias.isfinite()) & ~absent
+    lost = ~q.isfinite().all(-1)
+    # a weight of 0 does not keep NaN out of a product, so what is not finite must not enter one
+    k, v = (x.masked_fill((broken | absent).unsqueeze(-1), 0.0) for x in (k, v))
+    q = q.masked_fill(lost.unsqueeze(-1), 0.0)
+    read = attend(q, k, v, scale, bias.masked_fill(broken, 0.0), hidden, dropout)
+    lost = lost | (broken.unsqueeze(-2) & ~hidden).any(-1)
+    return read.masked_fill(lost.unsqueeze(-1), torch.nan)
+
+
+def later_rows(t: int, before: int, after: int, device: torch.device) -> Tensor:
+    """True where key j of t is later than query i of t, among keys seen by all; (t, n)."""
     later = torch.ones(t, t, dtype=torch.bool, device=device).triu(1)
-    return pad(torch.zeros(t, t, dtype=dtype, device=device).masked_fill(later, NEVER), (memory, 0))
+    return pad(later, (before, after))
 
 
 def gaussian_queries_keys(

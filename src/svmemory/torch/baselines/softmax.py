@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn.functional import pad, scaled_dot_product_attention
 
 from ...errors import InputError
+from ..checks import whole
 from ..heads import MultiHead, in_chunks, padded_to
 
 
@@ -44,6 +45,7 @@ class WindowAttention(MultiHead):
         bias: bool = False,
     ) -> None:
         super().__init__(embed_dim, num_heads, dropout=dropout, bias=bias)
+        whole("window", window)
         if window < 1:
             raise InputError(f"window must be at least 1, got {window}")
         self.window = window

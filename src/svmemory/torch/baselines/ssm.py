@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import conv1d, pad, silu, softplus
 
 from ...errors import InputError
+from ..checks import whole
 from ..heads import MultiHead, in_chunks, padded_to
 
 
@@ -42,6 +43,7 @@ class SelectiveSSM(MultiHead):
     ) -> None:
         super().__init__(embed_dim, num_heads, dropout=dropout, bias=bias)
         self.refuse_dropout()
+        whole("state", state)
         if state < 1:
             raise InputError(f"state must be at least 1, got {state}")
         self.state = state
@@ -58,6 +60,7 @@ class SelectiveSSM(MultiHead):
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, T, D) to (B, T, D)."""
+        self.check_features("x", x)
         gate, u, write, read, delta = torch.split(self.to_input(x), self.sizes, dim=-1)
         mixed = torch.cat([u, write, read], dim=-1).transpose(1, 2)
         mixed = silu(conv1d(pad(mixed, (3, 0)), self.taps, groups=mixed.shape[1])).transpose(1, 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -56,9 +57,25 @@ class Curves:
             self.validation[:known],
         )
 
+    def covers(self, step: int) -> bool:
+        """Whether everything that is logged was logged in each of ``step`` steps."""
+        logged = [self.loss, self.gradient]
+        # a model without a gate, or of one chunk, logs none of these
+        logged += [x for x in (self.gate_gradient, self.support, self.unconverged) if x]
+        return (
+            all(len(x) >= step for x in logged)
+            and len(self.validation) == len(self.validation_step)
+            and all(isinstance(x, int | float) for column in asdict(self).values() for x in column)
+        )
+
     def write(self, path: Path) -> None:
-        """Write as JSON; a float comes back with the same bits."""
-        path.write_text(json.dumps(asdict(self), indent=1) + "\n")
+        """Write as JSON in one move; a float comes back with the same bits."""
+        unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            unfinished.write_text(json.dumps(asdict(self), indent=1) + "\n")
+            os.replace(unfinished, path)
+        finally:
+            unfinished.unlink(missing_ok=True)
 
     @classmethod
     def read(cls, path: Path) -> Curves:

@@ -96,7 +96,7 @@ def run_training(
     resume, overwrite : bool
         Go on from a checkpoint in ``out``, or replace it. Without either one must not be there.
     until : int, optional
-        Stop after this step.
+        Stop after this step, at least 1.
     threads, device
         Of PyTorch.
     progress : callable, optional
@@ -111,6 +111,8 @@ def run_training(
     ------
     InputError, FileFormatError, ConvergenceError, OSError
     """
+    if until is not None and until < 1:
+        raise InputError(f"until must be at least 1, got {until}")
     if threads is not None:
         torch.set_num_threads(threads)
     path = out / checkpoint.NAME
@@ -119,9 +121,9 @@ def run_training(
     if resume and not path.exists():
         raise InputError(f"{path} is not there: nothing to go on from")
     data = ByteText.from_file(text, model.block)
-    os.makedirs(out, exist_ok=True)
     with joined(device) as world, denormals_flushed():
         trainer = Trainer(model, training, data, out, world, resume=resume)
+        os.makedirs(out, exist_ok=True)  # now that all settings have been checked
         before, start = trainer.step, time.perf_counter()
         curves = trainer.run(until, progress)
         seconds = time.perf_counter() - start

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,11 @@ class ByteText:
     block : int
         Length T of a sequence; windows hold T + 1 bytes.
 
+    Attributes
+    ----------
+    digest : str
+        SHA-256 of all bytes, in hex.
+
     Raises
     ------
     InputError
@@ -32,6 +38,7 @@ class ByteText:
         whole = torch.from_numpy(np.frombuffer(data, np.uint8).astype(np.int64))
         cut = len(whole) - round(len(whole) * VALIDATION_SHARE)
         self.block = block
+        self.digest = sha256(data).hexdigest()
         self.training, self.validation = whole[:cut], whole[cut:]
         if min(len(self.training), len(self.validation)) < block + 1:
             raise InputError(

@@ -91,9 +91,9 @@ class Trainer:
     Raises
     ------
     InputError
-        If the batch cannot be shared out, or the checkpoint is of another run.
+        If the batch cannot be shared out, or the checkpoint is of another run or text.
     FileFormatError, OSError
-        If the checkpoint cannot be read.
+        If the checkpoint cannot be read or gone on from.
     """
 
     def __init__(
@@ -163,7 +163,8 @@ class Trainer:
         if self.world.first:
             self.curves.write(self.out / CURVES)
             path = self.out / checkpoint.NAME
-            checkpoint.save(path, self.model, self.optimizer, asdict(self.config), self.step)
+            settings = asdict(self.config)
+            checkpoint.save(path, self.model, self.optimizer, settings, self.step, self.text.digest)
         self.world.wait()
 
     def _advance(self) -> None:
@@ -205,12 +206,17 @@ class Trainer:
             differing = _differing(stored, given)
             if differing:
                 raise InputError(f"the checkpoint has another {name}: {', '.join(differing)}")
+        if found.text not in (None, self.text.digest):
+            raise InputError("the checkpoint is of a run on another text")
         try:
-            self.model.load_state_dict(found.part("model"))
-            self.curves = Curves.read(self.out / CURVES).until(found.step)
+            found.load_into(self.model)
+            checkpoint.restore_optimizer(found, self.model, self.optimizer)
+            curves = Curves.read(self.out / CURVES)
+            if not curves.covers(found.step):
+                raise ValueError(f"{CURVES} does not reach step {found.step}")
+            self.curves = curves.until(found.step)
         except (RuntimeError, TypeError, ValueError) as error:
             raise FileFormatError(f"{self.out}: the run cannot go on: {error}") from None
-        checkpoint.restore_optimizer(found, self.model, self.optimizer)
         self.step = found.step
 
 
