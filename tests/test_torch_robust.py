@@ -54,8 +54,10 @@ def by_memory(layer, cache, x, b=0):
     start = (x.shape[1] - 1) // CHUNK * CHUNK
     heads = []
     for h, memory in enumerate(cache.memories[b]):
-        keys = np.concatenate([memory.keys.reshape(-1, 4), k[b, h, start:]])
-        values = np.concatenate([memory.values.reshape(-1, 4), v[b, h, start:]])
+        keys, values = k[b, h, start:], v[b, h, start:]
+        if len(memory):
+            keys = np.concatenate([memory.keys, keys])
+            values = np.concatenate([memory.values, values])
         weights = np.concatenate([memory.weights, np.ones(x.shape[1] - start)])
         share = weights * np.exp(keys @ q[b, h, -1] / 2.0)
         heads.append(share @ values / share.sum())
@@ -142,25 +144,47 @@ def test_a_cache_needs_sequences_and_a_hybrid_layer():
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("where", [2, CHUNK, 2 * CHUNK + 3, 4 * CHUNK])
 def test_a_broken_position_reaches_no_earlier_one(form, bad, where):
-    layer = hybrid(form).float()
-    x = draw(2, 4 * CHUNK + 3, 8, dtype=torch.float32)
+    layer, x = hybrid(form), draw(2, 4 * CHUNK + 3, 8)
     broken = x.clone()
     broken[1, where, 3] = bad
     whole, out = layer(x), layer(broken)
-    assert torch.equal(out[0], whole[0])
-    assert torch.equal(out[1, :where], whole[1, :where])
+    # as many rows are gathered as the widest chunk reads, and sums round by how many there are
+    torch.testing.assert_close(out[0], whole[0], atol=1e-14, rtol=1e-13)
+    torch.testing.assert_close(out[1, :where], whole[1, :where], atol=1e-14, rtol=1e-13)
     assert not torch.isfinite(out[1, where:]).any()
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("scale", [1e4, 1e16, 1e25])
+def test_a_broken_position_changes_no_bit_before_it(form):
+    layer, x = hybrid(form, C=0.01), draw(1, 4 * CHUNK, 8)  # warm-up: every chunk reads all rows
+    for where in (2, CHUNK - 1, 3 * CHUNK + 1):
+        broken = x.clone()
+        broken[:, where] = torch.nan
+        assert torch.equal(layer(broken)[:, :where], layer(x)[:, :where])
+
+
+def test_a_broken_value_reaches_those_that_read_it():
+    layer, x = hybrid(gamma=0.02, C=0.5), draw(1, 3 * CHUNK, 8)
+    q, k, v = (y.detach() for y in layer.queries_keys_values(x))
+    whole, chosen = layer.read(q, k, v)
+    codes = chosen.gate.codes[0, 0, 1, : 2 * CHUNK]
+    spared = int((codes == 0).nonzero()[0])  # in reserve before the last chunk
+    v[0, 0, spared] = torch.inf
+    read, _ = layer.read(q, k, v)
+    assert torch.equal(read[0, 1], whole[0, 1])
+    assert torch.equal(read[0, 0, 2 * CHUNK :], whole[0, 0, 2 * CHUNK :])
+    assert not torch.isfinite(read[0, 0, spared : spared // CHUNK * CHUNK + CHUNK]).any()
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("scale", [1e16, 1e25, 1e200])
 def test_huge_later_positions_change_no_earlier_one(form, scale):
-    layer = hybrid(form).float()
-    x = draw(1, 3 * CHUNK, 8, dtype=torch.float32)
+    layer, x = hybrid(form), draw(1, 3 * CHUNK, 8)
     for start in (4, CHUNK, 2 * CHUNK + 2):
         huge = x.clone()
         huge[:, start:] *= scale
-        assert torch.equal(layer(huge)[:, :start], layer(x)[:, :start])
+        found, expected = layer(huge)[:, :start], layer(x)[:, :start]
+        torch.testing.assert_close(found, expected, atol=1e-14, rtol=1e-13)
 
 
 def test_causality_holds_where_products_are_huge():
@@ -257,9 +281,9 @@ def test_masked_rows_may_hold_anything_in_readout_and_score():
 def test_values_that_do_not_fit():
     q, k = draw(2, 4, 3), draw(2, 12, 3)
     for v in (draw(2, 1, 2), draw(12), draw(2, 11, 2), draw(2, 12, 2).long(), [1.0]):
-        with pytest.raises(InputError, match=r"^v must be"):
+        with pytest.raises(InputError, match=r"^v must "):
             sv_attention(q, k, v, gamma=0.4, C=0.3)
-        with pytest.raises(InputError, match=r"^v must be"):
+        with pytest.raises(InputError, match=r"^v must "):
             sv_readout(q, k, v, sv_gate(k, 0.4, 0.3), 0.4)
 
 
@@ -328,6 +352,7 @@ def test_constructors_refuse_what_the_solver_would():
     assert HybridSVAttention(8, 2, gamma=1e38, learn_gamma=False).gamma().isfinite().all()
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")  # PyTorch's own, in jvp
 def test_function_transforms_are_refused_with_a_way_out():
     keys = draw(3, 9, 2)
 

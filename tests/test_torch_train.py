@@ -108,6 +108,15 @@ def test_every_attention_trains(text, tmp_path, attention):
     expected = run.model.eval()(tokens)
     torch.manual_seed(0)
     assert torch.equal(found.build()(tokens), expected)
+    again = trainer(text, tmp_path / "run", model, replace(TRAINING, steps=3), resume=True)
+    assert again.step == 3
+
+
+def test_a_run_of_one_chunk_goes_on(text, tmp_path):
+    """Its gate is never solved, so its width has no gradient and no optimizer state."""
+    model = replace(SMALL, options=LayerOptions(chunk=24))
+    trainer(text, tmp_path, model).run(until=2)
+    assert trainer(text, tmp_path, model, resume=True).step == 2
 
 
 def test_validation_is_the_mean_over_its_windows(text, tmp_path):

@@ -136,6 +136,7 @@ class HybridSVAttention(MultiHead, Settled):
         local_q, local_k, local_v = (in_chunks(x, min(c, length)) for x in (q, k, v))
         bias = self.readout.key_bias(local_k, norm)
         chosen, memory = None, 0
+        real = q.new_zeros((*bias.shape[:-1], 0), dtype=torch.bool)
         if local_q.shape[2] > 1:
             chosen = self._choose(k, gamma)
             # chunk 0 reads a memory of padding only, and padding is row 0, which is never later
@@ -145,13 +146,18 @@ class HybridSVAttention(MultiHead, Settled):
             memory = rows.shape[-1]
             far_k, far_v = _gathered(k, rows), _gathered(v, rows)  # (B, H, J, s, d)
             far_bias = weights.log().to(q.dtype) + self.readout.key_bias(far_k, norm)
-            # memory last: its padding, as wide as a later chunk needs, then changes no bit
-            local_k = torch.cat([local_k, far_k], dim=-2)
-            local_v = torch.cat([local_v, far_v], dim=-2)
-            bias = torch.cat([bias, far_bias.masked_fill(~real, -torch.inf)], dim=-1)
-        hidden = later_rows(local_q.shape[-2], 0, memory, q.device)
-        form = attend if finite else attend_beside_broken
-        read = form(local_q, local_k, local_v, scale, bias, hidden, self.dropping)
+            local_k = torch.cat([far_k, local_k], dim=-2)
+            local_v = torch.cat([far_v, local_v], dim=-2)
+            bias = torch.cat([far_bias.masked_fill(~real, -torch.inf), bias], dim=-1)
+        hidden = later_rows(local_q.shape[-2], memory, 0, q.device)
+        if finite:
+            read = attend(local_q, local_k, local_v, scale, bias, hidden, self.dropping)
+        else:
+            absent = pad(~real, (0, local_q.shape[-2])).unsqueeze(-2)
+            hidden = hidden | absent
+            read = attend_beside_broken(
+                local_q, local_k, local_v, scale, bias, hidden, self.dropping
+            )
         return read.flatten(2, 3)[..., :length, :], chosen
 
     def boundaries(self, length: int) -> list[int]:

@@ -116,13 +116,13 @@ def attend_beside_broken(
 ) -> Tensor:
     """:func:`attend` where rows are not finite: queries that see them read NaN, no others.
 
-    The others get the bits that they would get if those rows were finite.
+    The others get the bits that they would get if those rows were finite. Rows that are absent
+    must be hidden as well.
     """
-    absent = bias == -torch.inf
-    broken = ~(k.isfinite().all(-1) & v.isfinite().all(-1) & bias.isfinite()) & ~absent
+    broken = ~(k.isfinite().all(-1) & v.isfinite().all(-1)) | bias.isnan()
     lost = ~q.isfinite().all(-1)
     # a weight of 0 does not keep NaN out of a product, so what is not finite must not enter one
-    k, v = (x.masked_fill((broken | absent).unsqueeze(-1), 0.0) for x in (k, v))
+    k, v = (x.masked_fill(broken.unsqueeze(-1), 0.0) for x in (k, v))
     q = q.masked_fill(lost.unsqueeze(-1), 0.0)
     read = attend(q, k, v, scale, bias.masked_fill(broken, 0.0), hidden, dropout)
     lost = lost | (broken.unsqueeze(-2) & ~hidden).any(-1)
