@@ -130,13 +130,10 @@ class HybridCache:
         t = q.shape[2]
         self._length += t
         near_bias = self.layer.readout.key_bias(self._near_k, norm)
-        keys = torch.cat([self._near_k, self._far_k], dim=2)
-        values = torch.cat([self._near_v, self._far_v], dim=2)
-        bias = torch.cat([near_bias, self._far_bias], dim=2)
-        hidden = None
-        if t > 1:
-            before = self._near_k.shape[2] - t
-            hidden = later_rows(t, before, self._far_k.shape[2], q.device)
+        keys = torch.cat([self._far_k, self._near_k], dim=2)
+        values = torch.cat([self._far_v, self._near_v], dim=2)
+        bias = torch.cat([self._far_bias, near_bias], dim=2)
+        hidden = later_rows(t, keys.shape[2] - t, q.device) if t > 1 else None
         return attend(q, keys, values, scale, bias, hidden)
 
     def _absorb(self) -> None:

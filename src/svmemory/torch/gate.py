@@ -211,9 +211,8 @@ def _flat(
     if mask is not None:
         mask = _expand("mask", mask, (*batch, n)).reshape(count, n)
     if start is not None:
-        start = _expand("start", check_tensor("start", start).detach(), (*batch, n)).reshape(
-            count, n
-        )
+        start = check_tensor("start", start).detach()
+        start = _expand("start", start, (*batch, n)).reshape(count, n)
     return Problems(
         keys=keys.reshape(count, n, d),
         gamma=_number("gamma", gamma, LARGEST_GAMMA, batch, keys).reshape(count),

@@ -149,15 +149,11 @@ class HybridSVAttention(MultiHead, Settled):
             local_k = torch.cat([far_k, local_k], dim=-2)
             local_v = torch.cat([far_v, local_v], dim=-2)
             bias = torch.cat([far_bias.masked_fill(~real, -torch.inf), bias], dim=-1)
-        hidden = later_rows(local_q.shape[-2], memory, 0, q.device)
-        if finite:
-            read = attend(local_q, local_k, local_v, scale, bias, hidden, self.dropping)
-        else:
-            absent = pad(~real, (0, local_q.shape[-2])).unsqueeze(-2)
-            hidden = hidden | absent
-            read = attend_beside_broken(
-                local_q, local_k, local_v, scale, bias, hidden, self.dropping
-            )
+        hidden = later_rows(local_q.shape[-2], memory, q.device)
+        if not finite:
+            hidden = hidden | pad(~real, (0, local_q.shape[-2])).unsqueeze(-2)
+        form = attend if finite else attend_beside_broken
+        read = form(local_q, local_k, local_v, scale, bias, hidden, self.dropping)
         return read.flatten(2, 3)[..., :length, :], chosen
 
     def boundaries(self, length: int) -> list[int]:

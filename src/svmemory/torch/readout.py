@@ -129,10 +129,9 @@ def attend_beside_broken(
     return read.masked_fill(lost.unsqueeze(-1), torch.nan)
 
 
-def later_rows(t: int, before: int, after: int, device: torch.device) -> Tensor:
-    """True where key j of t is later than query i of t, among keys seen by all; (t, n)."""
-    later = torch.ones(t, t, dtype=torch.bool, device=device).triu(1)
-    return pad(later, (before, after))
+def later_rows(t: int, memory: int, device: torch.device) -> Tensor:
+    """True where a key is later than the query; (t, memory + t), the local rows last."""
+    return pad(torch.ones(t, t, dtype=torch.bool, device=device).triu(1), (memory, 0))
 
 
 def gaussian_queries_keys(

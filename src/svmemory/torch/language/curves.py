@@ -59,11 +59,10 @@ class Curves:
 
     def covers(self, step: int) -> bool:
         """Whether everything that is logged was logged in each of ``step`` steps."""
-        logged = [self.loss, self.gradient]
-        # a model without a gate, or of one chunk, logs none of these
-        logged += [x for x in (self.gate_gradient, self.support, self.unconverged) if x]
+        # a model without a gate, or of one chunk, logs nothing about gates
+        gates = [len(x) for x in (self.gate_gradient, self.support, self.unconverged) if x]
         return (
-            all(len(x) >= step for x in logged)
+            min(len(self.loss), len(self.gradient), *gates) >= step
             and len(self.validation) == len(self.validation_step)
             and all(isinstance(x, int | float) for column in asdict(self).values() for x in column)
         )
