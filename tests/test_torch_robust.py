@@ -346,6 +346,9 @@ def test_constructors_refuse_what_the_solver_would():
                 layer(8, 2, ridge=bad)
         with pytest.raises(InputError, match="solver must be one of"):
             layer(8, 2, solver="magic")
+        for bad in (None, "wide"):
+            with pytest.raises(ContractError, match="gamma must be a number"):
+                layer(8, 2, gamma=bad)
         for bad in (1e38, 1e-38):
             with pytest.raises(ContractError, match="gamma must be from"):
                 layer(8, 2, gamma=bad)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from numbers import Integral
 from typing import Any, Literal
 
@@ -85,3 +86,9 @@ def check_values(x: Tensor) -> None:
                 "a gate cannot be solved under torch.func.vmap: keys may have any number of "
                 "batch dimensions, pass them all at once"
             )
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def all_finite(*tensors: Tensor) -> bool:
+    """Whether all numbers are finite, in one pass; False also where a sum overflows."""
+    return all(math.isfinite(float(x.detach().sum())) for x in tensors)

@@ -16,7 +16,7 @@ from torch.nn.functional import pad
 
 from ..contract import Contract
 from ..errors import InputError
-from .checks import check_ridge, check_solver, check_values, whole
+from .checks import all_finite, check_ridge, check_solver, check_values, whole
 from .gate import NOT_CONVERGED, Solver
 from .heads import MultiHead, in_chunks, padded_to
 from .per_head import CAP_SPAN, GAMMA_SPAN, PerHead
@@ -128,8 +128,7 @@ class HybridSVAttention(MultiHead, Settled):
         if not q.numel():
             return v, None
         length, c = q.shape[-2], self.chunk
-        # one pass over the rows costs little, and what is not finite is rare and needs care
-        finite = bool((q.detach().sum() + k.detach().sum() + v.detach().sum()).isfinite())
+        finite = all_finite(q, k, v)
         gamma = self.gamma()
         scale, norm = self.readout(gamma)
         q, k, v = (padded_to(x, min(c, length)) for x in (q, k, v))

@@ -45,6 +45,10 @@ class PerHead(Settled):
 
     def __init__(self, name: str, num_heads: int, start: float, span: float, learned: bool) -> None:
         super().__init__()
+        try:
+            start = float(start)
+        except (TypeError, ValueError):
+            raise ContractError(f"{name} must be a number, got {start!r}") from None
         if not (start > 0 and math.isfinite(start)):
             raise ContractError(f"{name} must be > 0, got {start}")
         widest = span if learned else 1.0
@@ -53,7 +57,7 @@ class PerHead(Settled):
                 f"{name} must be from {_LEAST * widest:.3g} to {_LARGEST / widest:.3g}, got {start}"
             )
         self.name = name
-        self.start = float(start)
+        self.start = start
         self.span = span
         zeros = torch.zeros(num_heads)
         if learned:
