@@ -45,6 +45,7 @@ def test_interval_of_a_mean_is_students() -> None:
     assert mean == pytest.approx(np.mean(x))
     assert (low, high) == pytest.approx((expected.low, expected.high))
     assert all(math.isnan(end) for end in mean_interval([3.0])[1])
+    assert mean_interval([0.9, 1.0], 0.0, 1.0)[1][1] == 1.0
 
 
 @pytest.mark.parametrize(("hits", "tries"), [(0, 40), (40, 40), (13, 40)])

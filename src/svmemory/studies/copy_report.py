@@ -79,7 +79,7 @@ def findings(study: Study, curves: Curves) -> None:
         lengths = ours[0].lengths
         recalls = _recalls(ours)
         worst = int(recalls.mean(axis=0).argmin())
-        mean, interval = mean_interval(recalls[:, worst])
+        mean, interval = mean_interval(recalls[:, worst], 0.0, 1.0)
         study.add(
             f"{filler} filler: recall, SV gate, lowest of all lengths ({lengths[worst]})",
             mean,
@@ -128,7 +128,7 @@ def _support(study: Study, filler: Filler, curves: list[Curve]) -> None:
 
 def _peer(study: Study, filler: Filler, layer: str, word: str, curves: list[Curve]) -> None:
     lengths, recalls = curves[0].lengths, _recalls(curves)
-    mean, interval = mean_interval(recalls[:, -1])
+    mean, interval = mean_interval(recalls[:, -1], 0.0, 1.0)
     start = f"{recalls[:, 0].mean():.3f} at length {lengths[0]}"
     paper, verdict, note = None, Verdict.shown, start
     if layer in PAPER_FALLS:

@@ -142,7 +142,7 @@ def _column(found: dict[str, list[dict[str, float]]], way: str, what: str) -> Fl
 
 def _findings(study: Study, found: dict[str, list[dict[str, float]]]) -> None:
     for way, paper in PAPER.items():
-        mean, interval = mean_interval(_column(found, way, "recall"))
+        mean, interval = mean_interval(_column(found, way, "recall"), 0.0, 1.0)
         # the gate and the ungated readout are to recall, softmax is to recall less than they
         verdict, note = against(mean, interval, paper, 0 if way == "softmax" else 1)
         if verdict is Verdict.differs:
@@ -154,7 +154,7 @@ def _findings(study: Study, found: dict[str, list[dict[str, float]]]) -> None:
     what = "recall, gate minus ungated Gaussian, seed by seed"
     gap = round(PAPER["gate"] - PAPER["ungated RBF"], 3)
     study.add(what, mean, interval, gap, verdict, note)
-    mean, interval = mean_interval(_column(found, "gate", "support"))
+    mean, interval = mean_interval(_column(found, "gate", "support"), 0.0, 1.0)
     whole = mean >= 0.99
     study.add(
         "share of rows with weight, gate",

@@ -114,9 +114,9 @@ def preamble(found: dict[str, Any]) -> list[str]:
     before = sum(spent["before"] for spent in found["seconds"].values())
     total = before + sum(spent["now"] for spent in found["seconds"].values())
     earlier = f" ({before / 60:.1f} of them in earlier runs, whose parts were taken over)"
+    size = "quick" if settings["quick"] else "full"
     return [
-        f"`svmemory reproduce {settings['name']}{' --quick' if settings['quick'] else ''}`, first "
-        f"seed {settings['seed']}, in {total / 60:.1f} minutes"
+        f"`svmemory reproduce {settings['name']} --{size}`, first seed {settings['seed']}, in {total / 60:.1f} minutes"
         f"{earlier if before > 0.0 else ''} on {env['cores']} cores "
         f"({env['machine']}, {env['system']}); Python {env['python']}, {versions}.",
         '"met": as the paper has it (its number lies in our interval), or better, or an aim of '

@@ -12,17 +12,20 @@ from scipy.stats import t as student
 Interval = tuple[float, float]
 
 
-def mean_interval(values: ArrayLike) -> tuple[float, Interval]:
+def mean_interval(
+    values: ArrayLike, least: float = -math.inf, most: float = math.inf
+) -> tuple[float, Interval]:
     """Mean of independent values and its interval from Student's t distribution.
 
-    With a single value the interval is (NaN, NaN).
+    With a single value the interval is (NaN, NaN). ``least`` and ``most`` bound what the values can
+    be (0 and 1 for shares), and the interval with them.
     """
     x = np.asarray(values, dtype=float)
     mean = float(x.mean())
     if len(x) < 2:
         return mean, (math.nan, math.nan)
     reach = float(student.ppf(0.975, len(x) - 1)) * float(x.std(ddof=1)) / math.sqrt(len(x))
-    return mean, (mean - reach, mean + reach)
+    return mean, (max(mean - reach, least), min(mean + reach, most))
 
 
 def share_interval(hits: int, tries: int) -> tuple[float, Interval]:
