@@ -205,7 +205,8 @@ def figure(study: Study, out: Path, curves: Curves) -> None:
                 means = [mean for mean, _ in summary]
                 low, high = np.array([bounds for _, bounds in summary]).T
                 x = group[0].lengths
-                panel.plot(x, means, marker=marker, color=colour, label=word)
+                front = 3 if layer == "sv" else 2  # where lines coincide
+                panel.plot(x, means, marker=marker, color=colour, label=word, zorder=front)
                 panel.fill_between(x, low.clip(0, 1), high.clip(0, 1), color=colour, alpha=0.15)
             panel.axhline(CHANCE, color="#777777", linestyle=":", linewidth=1.2, label="chance")
             panel.set_title(f"{filler} filler")

@@ -116,8 +116,8 @@ def preamble(found: dict[str, Any]) -> list[str]:
     earlier = f" ({before / 60:.1f} of them in earlier runs, whose parts were taken over)"
     size = "quick" if settings["quick"] else "full"
     return [
-        f"`svmemory reproduce {settings['name']} --{size}`, first seed {settings['seed']}, in {total / 60:.1f} minutes"
-        f"{earlier if before > 0.0 else ''} on {env['cores']} cores "
+        f"`svmemory reproduce {settings['name']} --{size}`, first seed {settings['seed']}, in "
+        f"{total / 60:.1f} minutes{earlier if before > 0.0 else ''} on {env['cores']} cores "
         f"({env['machine']}, {env['system']}); Python {env['python']}, {versions}.",
         '"met": as the paper has it (its number lies in our interval), or better, or an aim of '
         'ours that the note names was reached. "differs": not as the paper has it, and the note '
