@@ -96,9 +96,12 @@ def attend(
     (B, H, ..., t, d)
     """
     q = q * scale.view(-1, *[1] * (q.dim() - 2))
-    logits = q @ k.transpose(-1, -2) + bias.unsqueeze(-2)
+    shape = (*q.shape[:-1], k.shape[-2])
+    products = torch.baddbmm(bias.flatten(0, -2)[:, None], q.flatten(0, -3), k.flatten(0, -3).mT)
+    logits = products.view(shape)
     if hidden is not None:  # written over, not added: a product may be infinite
-        logits = logits.masked_fill_(hidden, -torch.inf)
+        with torch.no_grad():  # what is hidden gets weight 0, and with it gradient 0
+            logits.masked_fill_(hidden, -torch.inf)
     weights = logits.softmax(dim=-1)
     if dropout:
         weights = drop(weights, dropout)
