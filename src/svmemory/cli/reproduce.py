@@ -78,6 +78,7 @@ def reproduce(
         raise InputError(f"{page}: the page is Markdown; use a name that ends in .md")
     out.mkdir(parents=True, exist_ok=True)
     place = data or Path(os.environ.get("SVMEMORY_DATA") or "../shared/data")
+    note(f"data sets from {place}", quiet or as_json)  # here, so that no report holds a path
     studies: list[Study] = []
     seconds: dict[str, report.Spent] = {}
     for entry in chosen:

@@ -69,7 +69,7 @@ def mimiciv(settings: Settings, most: int) -> Cohort:
         if chart is not None and stays is not None:
             return Cohort.of_usable(NAME, read(chart, stays, most, settings.seed), folder)
     raise MissingError(
-        f"needs chartevents.csv.gz and icustays.csv.gz in mimiciv/icu or icu in {settings.data}: "
+        "needs chartevents.csv.gz and icustays.csv.gz in mimiciv/icu or icu of the data folder: "
         "docs/how-to/data.md says where to get them"
     )
 

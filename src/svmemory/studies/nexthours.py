@@ -74,7 +74,7 @@ def stays(settings: Settings) -> list[Stay]:
     found = [stay(one.vitals) for one in chosen if len(one.vitals) >= 2 * AHEAD]
     if not found:
         raise MissingError(
-            f"found no stay of at least {2 * AHEAD} hours in {settings.data / 'physionet2019'}"
+            f"found no stay of at least {2 * AHEAD} hours in physionet2019/ of the data folder"
         )
     return found
 

@@ -42,7 +42,7 @@ def run(settings: Settings) -> Study:
     compared = [name for name in there if not settings.quick or name in _QUICK]
     if not compared:
         raise MissingError(
-            f"needs one of {', '.join(_QUICK)} in {settings.data / 'adbench'} (.npz), or --full, "
+            f"needs one of {', '.join(_QUICK)} in adbench/ of the data folder (.npz), or --full, "
             "which takes every table: docs/how-to/data.md says where to get them"
         )
     streamed = [name for name in there if not settings.quick or name in _QUICK_STREAMS]

@@ -46,7 +46,10 @@ def table_names(settings: Settings) -> list[str]:
     folder = settings.file("adbench")
     names = [path.stem for path in folder.glob("*.npz")]
     if not names:
-        raise MissingError(f"needs tables in {folder}: docs/how-to/data.md says where to get them")
+        raise MissingError(
+            "needs tables in adbench/ of the data folder: "
+            "docs/how-to/data.md says where to get them"
+        )
     return sorted(names, key=lambda name: (not name.split("_")[0].isdigit(), _number(name), name))
 
 

@@ -87,8 +87,8 @@ class Settings:
         path = self.data.joinpath(*parts)
         if not path.exists():
             raise MissingError(
-                f"needs {'/'.join(parts)} in {self.data}: docs/how-to/data.md says where to get "
-                "it; name its folder with --data or SVMEMORY_DATA"
+                f"needs {'/'.join(parts)} in the data folder: docs/how-to/data.md says where to "
+                "get it; name its folder with --data or SVMEMORY_DATA"
             )
         return path
 

@@ -145,8 +145,8 @@ def set_a(settings: Settings) -> Iterator[Stay]:
     files = sorted((inner if inner.is_dir() else folder).rglob("*.psv"))
     if not files:
         raise MissingError(
-            f"found neither vitals_setA_part*.npz nor .psv files in {folder}: "
-            "docs/how-to/data.md says where to get them"
+            "found neither vitals_setA_part*.npz nor .psv files in physionet2019/ of the data "
+            "folder: docs/how-to/data.md says where to get them"
         )
     for file in files:
         yield _psv(file)
