@@ -138,13 +138,13 @@ def inputs(model: ByteLM, tokens: Tensor) -> list[tuple[HybridSVAttention, Tenso
 
 def gate_seconds(layer: HybridSVAttention, x: Tensor) -> float:
     """Forward and backward of one layer's gates alone."""
-    _, k, _ = layer.queries_keys_values(x)
-    k = k.detach().requires_grad_()
+    _, k, v = layer.queries_keys_values(x)
+    rows = layer.gate_rows(k, v).detach().requires_grad_()
     gamma, cap = layer.gamma().detach().requires_grad_(), layer.C.start
     lengths = layer.boundaries(x.shape[1])
 
     def run() -> None:
-        gate = sv_gate_prefixes(k, gamma, cap, layer.ridge, lengths=lengths)
+        gate = sv_gate_prefixes(rows, gamma, cap, layer.ridge, lengths=lengths)
         gate.weights.backward(torch.ones_like(gate.weights))
 
     return timed(run)[0]

@@ -94,7 +94,7 @@ def learned(
     for i in range(count):
         head = heads[int(rng.integers(len(heads)))]
         first, second = (head[k] for k in rng.choice(len(head), 2, replace=False))
-        keys = np.concatenate([first.keys, second.keys])
+        keys = np.concatenate([first.rows, second.rows])
         n = int(rng.integers(1, min(LARGEST, len(keys)) + 1))
         C = float(np.exp(rng.uniform(np.log(0.05), np.log(0.5))))
         yield solve(keys[:n], first.contract.gamma, C, i < canonical)

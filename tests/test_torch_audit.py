@@ -35,6 +35,9 @@ def folder(tmp_path_factory):
     for name, config in {
         "dot": CONFIG,
         "mix": replace(CONFIG, options=replace(CONFIG.options, readout="mix", learn_cap=True)),
+        "all extras": replace(
+            CONFIG, options=replace(CONFIG.options, with_values=True, fade=True, readout="mix")
+        ),
         "softmax": replace(CONFIG, attention="softmax"),
         "uniform": replace(CONFIG, attention="uniform"),
     }.items():
@@ -48,7 +51,7 @@ def heads_of(folder, name="dot"):
     return freeze(model, windows)
 
 
-@pytest.mark.parametrize("name", ["dot", "mix"])
+@pytest.mark.parametrize("name", ["dot", "mix", "all extras"])
 def test_a_trained_model_passes(folder, name):
     report = audit.run_model(
         folder / name / checkpoint.NAME, folder / "text.txt", windows=2, trials=20
@@ -102,9 +105,9 @@ def test_a_gate_that_was_tampered_with_is_caught(folder):
 
 def test_keys_that_are_not_finite_fail_the_audit(folder):
     heads, _ = heads_of(folder)
-    keys = heads[0].keys.copy()
-    keys[3, 0] = np.nan
-    checks = audit.check_gates(replace(heads[0], keys=keys))
+    rows = heads[0].rows.copy()
+    rows[3, 0] = np.nan
+    checks = audit.check_gates(replace(heads[0], rows=rows))
     assert not any(check.partition_equal for check in checks)
     assert all(np.isnan(check.weights) for check in checks)
 

@@ -22,6 +22,7 @@ from svmemory.torch.registry import LAYERS, LayerOptions, build_layer  # noqa: E
 FORMS = ("dot", "gaussian", "mix")
 CHUNK = 6
 T = 21  # three chunks and a half
+EXTRAS = ({"with_values": True}, {"fade": True}, {"with_values": True, "fade": True})
 
 
 def draw(*shape, seed=0):
@@ -36,6 +37,8 @@ def hybrid(form="dot", seed=0, **options):
         layer.gamma.log_ratio.copy_(torch.tensor([0.3, -0.2]))  # heads that differ
         if form == "mix":
             layer.readout.share_logit.copy_(torch.tensor([0.5, -1.0]))
+        if layer.fade is not None:
+            layer.fade.power.copy_(torch.tensor([0.7, -0.3]))
     return layer
 
 
@@ -52,7 +55,12 @@ def by_hand(layer, x):
         a = np.ones(t + 1)
         if start:
             contract = Contract.from_cap(gammas[h], layer.C.start, layer.ridge)
-            a[:start] = reference.from_keys(k[b, h, :start], contract).weights
+            rows = k[b, h, :start]
+            if layer.with_values:
+                rows = np.concatenate([rows, v[b, h, :start]], axis=1)
+            a[:start] = reference.from_keys(rows, contract).weights
+            if layer.fade is not None:
+                a[:start] *= np.arange(start, 0.0, -1.0) ** -layer.fade.power[h].item()
         keys = k[b, h, : t + 1]
         dot = keys @ q[b, h, t] / math.sqrt(layer.head_dim)
         distance = np.square(keys - q[b, h, t]).sum(axis=1)
@@ -70,6 +78,13 @@ def test_hybrid_is_its_definition(form):
     assert 1.0 < layer.gate_facts().support < 12.0  # some rows are in reserve, or this shows little
 
 
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_extras_of_the_hybrid_are_their_definition(extra):
+    layer, x = hybrid("mix", C=0.3, **extra), 3.0 * draw(2, T, 8)
+    torch.testing.assert_close(layer(x), by_hand(layer, x), atol=1e-9, rtol=1e-9)
+    assert (layer(x) - hybrid("mix", C=0.3)(x)).abs().amax() > 1e-3
+
+
 def test_first_chunk_is_plain_causal_softmax():
     layer, x = hybrid(), draw(1, CHUNK, 8)
     q, k, v = layer.queries_keys_values(x)
@@ -82,6 +97,14 @@ def test_warmup_is_one_nth():
     x = draw(2, T, 8)
     warm = hybrid(C=0.01)  # 100 rows would be needed
     torch.testing.assert_close(warm(x), hybrid(gate="uniform")(x), atol=1e-12, rtol=1e-12)
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_no_position_sees_later_ones_whatever_a_row_is(extra):
+    layer, x = hybrid(**extra), draw(1, T, 8)
+    changed = x.clone()
+    changed[:, 14:] += 1.0
+    torch.testing.assert_close(layer(x)[:, :14], layer(changed)[:, :14], atol=1e-11, rtol=1e-11)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -100,19 +123,22 @@ def test_no_position_sees_later_ones(gate, form):
 
 def margins_are_clear(layer, x):
     """Whether a step of gradcheck leaves all sets as they are."""
-    _, k, _ = layer.queries_keys_values(x)
+    _, k, v = layer.queries_keys_values(x)
+    rows = torch.cat([k, v], dim=-1) if layer.with_values else k
     for h, contract in enumerate(layer.contracts()):
         for end in layer.boundaries(x.shape[1]):
-            solution = reference.from_keys(k[0, h, :end].detach().numpy(), contract)
+            solution = reference.from_keys(rows[0, h, :end].detach().numpy(), contract)
             free = solution.weights[[c == "S" for c in solution.labels]]
             if min(free.min(), (contract.C - free).min()) < 1e-4:
                 return False
     return True
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_gradcheck_of_the_hybrid_layer(form):
-    layer = hybrid(form, C=0.3, learn_cap=True)
+@pytest.mark.parametrize(
+    ("form", "extra"), [*((form, {}) for form in FORMS), *(("dot", extra) for extra in EXTRAS)]
+)
+def test_gradcheck_of_the_hybrid_layer(form, extra):
+    layer = hybrid(form, C=0.3, learn_cap=True, **extra)
     x = (2.0 * draw(1, 15, 8, seed=2)).requires_grad_()
     assert margins_are_clear(layer, x)
     names = [n for n, _ in layer.named_parameters()]
@@ -325,9 +351,11 @@ def test_unusable_options_are_refused():
 # -- generation ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_steps_with_a_cache_give_the_full_pass(form):
-    layer, x = hybrid(form).eval(), draw(2, T, 8)
+@pytest.mark.parametrize(
+    ("form", "extra"), [*((form, {}) for form in FORMS), *(("mix", extra) for extra in EXTRAS)]
+)
+def test_steps_with_a_cache_give_the_full_pass(form, extra):
+    layer, x = hybrid(form, **extra).eval(), draw(2, T, 8)
     cache = HybridCache(layer, batch=2)
     pieces = [x[:, :1], x[:, 1:4], x[:, 4:17], *x[:, 17:].split(1, dim=1)]
     out = torch.cat([cache.extend(piece) for piece in pieces], dim=1)
@@ -350,6 +378,33 @@ def test_cached_memories_are_those_of_a_fresh_solve(tmp_path):
             fresh.add(memory.keys[backwards], memory.values[backwards], ids=backwards)
             assert memory.digest() == fresh.digest()
             assert memory.stats.refits == 0
+
+
+def test_cached_rows_of_a_gate_that_compares_values_have_both():
+    layer, x = hybrid(with_values=True), 3.0 * draw(1, 2 * CHUNK + 1, 8)
+    cache = HybridCache(layer)
+    cache.extend(x)
+    _, k, v = (y[0, 1, : 2 * CHUNK].detach().numpy() for y in layer.queries_keys_values(x))
+    memory = cache.memories[0][1]
+    np.testing.assert_allclose(memory.keys, np.concatenate([k, v], axis=1), atol=1e-12)
+    np.testing.assert_allclose(memory.values, v, atol=1e-12)
+
+
+def test_a_row_without_a_position_cannot_fade():
+    cache = HybridCache(hybrid(fade=True))
+    cache.extend(draw(1, CHUNK + 1, 8))
+    cache.memories[0][0].add(3.0 + np.eye(4)[:1], np.ones((1, 4)), ids=["a visitor"])
+    with pytest.raises(InputError, match="'a visitor' has no age"):
+        cache.extend(draw(1, 1, 8))
+
+
+def test_weights_of_a_gate_that_compares_values_are_told_apart():
+    plain, both = hybrid(), hybrid(with_values=True)
+    for one, other in ((plain, both), (both, plain)):
+        with pytest.raises(InputError, match="settings"):
+            one.load_state_dict(other.state_dict())
+    with pytest.raises(RuntimeError, match="fade"):
+        plain.load_state_dict(hybrid(fade=True).state_dict())
 
 
 def test_a_model_generates_with_a_cache_as_without():

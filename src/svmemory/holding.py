@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,17 @@ from .rows import RowTable
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+
+class Support(NamedTuple):
+    """The active rows: keys (d, A), weights (A,), values (A, dv) and their ids."""
+
+    keys: Floats
+    weights: Floats
+    values: Floats
+    ids: list[str]
+
+
 Progress = Callable[[int, int], None]
 
 
@@ -45,7 +57,7 @@ class Holding:
         self._busy = False
         self.engine: Engine | None = None
         self._past = Stats()  # work of engines that ended with their last row
-        self._support: tuple[Floats, Floats, Floats] | None = None
+        self._support: Support | None = None
 
     def __len__(self) -> int:
         return len(self.table)
@@ -78,15 +90,19 @@ class Holding:
 
     # -- reading ----------------------------------------------------------------------------------
 
-    def support(self) -> tuple[Floats, Floats, Floats]:
-        """Keys (d, A), weights (A,) and values (A, dv) of the active rows, in id order."""
+    def support(self) -> Support:
+        """The active rows, in id order."""
         engine = self.need("has no support")
         if self._support is None:
             slots = engine.active_slots()
             slots = slots[engine.masses(slots) > 0.0]
             slots = slots[id_order(self.table.names(slots))]
-            near = np.ascontiguousarray(engine.keys(slots).T)
-            self._support = near, engine.masses(slots) / self.held_mass, self.table.values(slots)
+            self._support = Support(
+                np.ascontiguousarray(engine.keys(slots).T),
+                engine.masses(slots) / self.held_mass,
+                self.table.values(slots),
+                self.table.names(slots),
+            )
         return self._support
 
     def in_id_order(self) -> Rows:

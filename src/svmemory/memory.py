@@ -264,7 +264,7 @@ class SupportVectorMemory(Provable):
         if not self._held.table.value_width:
             raise EmptyMemoryError("this memory holds no values to read; add rows with values")
         points = as_points(queries, "queries", self.dimension)
-        near, weights, values = self._held.support()
+        near, weights, values, _ = self._held.support()
         return np.asarray(readout(near, np.log(weights), values, points, self.contract.gamma))
 
     def score(self, points: ArrayLike) -> Floats:
@@ -277,7 +277,7 @@ class SupportVectorMemory(Provable):
         """
         self._held.need("cannot score")
         matrix = as_points(points, "points", self.dimension)
-        near, weights, _ = self._held.support()
+        near, weights, *_ = self._held.support()
         return np.asarray(
             2.0 * kernel_sums(near, weights, matrix, self.contract.gamma) - self.offset
         )

@@ -38,7 +38,7 @@ class Provable(HeldView):
             return KKTReport(0.0, 0.0, 0.0, 0.0, 0.0, "empty")
         c = self.contract
         held = c.held_mass(len(self))
-        near, weights, _ = self._held.support()
+        near, weights, *_ = self._held.support()
         a = self.weights
         q = kernel_sums(near, weights, self.keys, c.gamma) + c.ridge * a
         kernel_error = problem.gaussian_error(self._held.engine.dimension)

@@ -208,13 +208,13 @@ def run_model(
 
 def check_gates(head: FrozenHead) -> list[GateCheck]:
     """Every gate of a head beside the exact solve; the memory grows from boundary to boundary."""
-    if not np.isfinite(head.keys).all():
+    if not np.isfinite(head.rows).all():
         return [GateCheck(_place(head, g), False, np.nan, np.nan, 0) for g in head.gates]
     memory = SupportVectorMemory.from_contract(head.contract)
     size = largest(head.values) or 1.0
     checks = []
     for gate in head.gates:
-        memory.add(head.keys[len(memory) : gate.end])
+        memory.add(head.rows[len(memory) : gate.end])
         memory.canonicalise()
         weights, labels = memory.weights, _labels(memory)
         stop = min(gate.end + head.chunk, len(head.read))
@@ -239,7 +239,7 @@ def check_deletion(
     if count <= REMOVED:
         raise InputError(f"rows must be at least {REMOVED + 1}, got {count}")
     drawn = np.sort(rng.choice(gate.end, count, replace=False))
-    table = Rows(head.keys[drawn], head.values[drawn])
+    table = Rows(head.rows[drawn], head.values[drawn])
     memory = table.memory(head.contract, rng.permutation(count).tolist())
     active = [*memory.partition.margin, *memory.partition.error]
     first = active[int(rng.integers(len(active)))]

@@ -52,8 +52,12 @@ class FrozenHead:
     chunk : int
     queries, keys, values, read : (T, d) arrays
         ``read`` is what the head put out.
+    rows : (T, d) or (T, 2 d) array
+        What the gate compared: keys, or keys and values.
     scale, norm : float
         A logit is ``scale q.k - norm |k|^2`` (:class:`svmemory.torch.readout.Readout`).
+    fade : float
+        Power with which a row's weight falls with its age in positions.
     gates : tuple of FrozenGate
         At every chunk boundary, in order.
     """
@@ -65,8 +69,10 @@ class FrozenHead:
     keys: Floats
     values: Floats
     read: Floats
+    rows: Floats
     scale: float
     norm: float
+    fade: float
     gates: tuple[FrozenGate, ...]
 
     def read_with(self, gate: FrozenGate, weights: Floats) -> Floats:
@@ -76,6 +82,7 @@ class FrozenHead:
         logits = self.scale * (q @ k.T) - self.norm * np.square(k).sum(axis=1)
         with np.errstate(divide="ignore"):
             logits[:, : gate.end] += np.log(weights)
+        logits[:, : gate.end] -= self.fade * np.log(np.arange(gate.end, 0, -1))
         i, j = np.indices((len(q), len(q)))
         logits[:, gate.end :][j > i] = -np.inf
         share = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -134,7 +141,8 @@ def _freeze_layer(
     contracts = layer.contracts()
     ends = layer.boundaries(x.shape[1])
     weights, codes = _array(chosen.gate.weights), chosen.gate.codes.cpu().numpy()
-    queries, keys, values, reads = (_array(y) for y in (q, k, v, read))
+    queries, keys, values, reads, rows = (_array(y) for y in (q, k, v, read, layer.gate_rows(k, v)))
+    fades = layer.num_heads * [0.0] if layer.fade is None else layer.fade.power.tolist()
     heads = []
     for b, h in np.ndindex(*q.shape[:2]):
         gates = []
@@ -150,8 +158,10 @@ def _freeze_layer(
                 keys=keys[b, h],
                 values=values[b, h],
                 read=reads[b, h],
+                rows=rows[b, h],
                 scale=scales[h],
                 norm=norms[h],
+                fade=fades[h],
                 gates=tuple(gates),
             )
         )

@@ -77,6 +77,12 @@ def train(
     readout: Annotated[ReadoutForm, typer.Option(help="Form of the read.")] = ReadoutForm.dot,
     learn_gamma: Annotated[bool, typer.Option(help="Learn a width a head.")] = True,
     learn_cap: Annotated[bool, typer.Option(help="Learn a cap C a head.")] = False,
+    with_values: Annotated[
+        bool, typer.Option("--with-values", help="Compare rows by key and value in the gate.")
+    ] = False,
+    fade: Annotated[
+        bool, typer.Option("--fade", help="Learn, for each head, how fast earlier rows fade.")
+    ] = False,
     solver: Annotated[SolverName, typer.Option(help="How gates are solved.")] = SolverName.batched,
     window: Annotated[int, typer.Option(min=1, help="Positions that a window sees.")] = 128,
     dropout: Annotated[float, typer.Option(help="Share of attention weights dropped.")] = 0.0,
@@ -113,6 +119,8 @@ def train(
         readout=readout.value,
         learn_gamma=learn_gamma,
         learn_cap=learn_cap,
+        with_values=with_values,
+        fade=fade,
         solver=solver.value,
         window=window,
         dropout=dropout,

@@ -32,7 +32,7 @@ def evictable(memory: SupportVectorMemory, budget: int) -> list[str]:
     surplus = len(memory) - most
     if surplus <= 0:
         return []
-    near, weights, _ = memory._held.support()
+    near, weights, *_ = memory._held.support()
     masses = memory.masses
     heights = kernel_sums(near, weights, memory.keys, memory.contract.gamma)
     order = np.lexsort((np.arange(len(masses)), -heights, masses))  # the last key decides first

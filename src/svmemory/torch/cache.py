@@ -15,19 +15,16 @@ from typing import cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
 from ..errors import InputError
+from ..holding import Support
 from ..memory import SupportVectorMemory
 from .checks import whole
 from .hybrid import HybridSVAttention
 from .language.model import Block, ByteLM
 from .readout import attend, later_rows
-
-Floats = NDArray[np.float64]
-Support = tuple[Floats, Floats, Floats]  # keys (d, A), weights and values of the active rows
 
 
 class HybridCache:
@@ -46,6 +43,7 @@ class HybridCache:
     ----------
     memories : list of B lists of H SupportVectorMemory
         Row ``i`` of a memory is position ``i`` of the sequence; its id is the number in decimal.
+        Its key is what the layer's gate compares: key and value side by side ``with_values``.
 
     Raises
     ------
@@ -81,8 +79,8 @@ class HybridCache:
         self._far_k = self._far_v = self._near_k = self._near_v = weight.new_zeros(shape).detach()
         self._far_bias = weight.new_zeros(shape[:3]).detach()
         d = layer.head_dim
-        self._nothing = np.zeros((d, 0)), np.zeros(0), np.zeros((0, d))
-        self._read = [weakref.ref(self._nothing[0])] * (batch * layer.num_heads)
+        self._nothing = Support(np.zeros((d, 0)), np.zeros(0), np.zeros((0, d)), [])
+        self._read = [weakref.ref(self._nothing.keys)] * (batch * layer.num_heads)
         self._length = 0
 
     @property
@@ -138,7 +136,8 @@ class HybridCache:
 
     def _absorb(self) -> None:
         """The chunk is complete: its rows enter the memories, all of them or none."""
-        keys, values = self._near_k.double().cpu().numpy(), self._near_v.double().cpu().numpy()
+        rows = self.layer.gate_rows(self._near_k, self._near_v)
+        keys, values = rows.double().cpu().numpy(), self._near_v.double().cpu().numpy()
         added: list[tuple[SupportVectorMemory, list[str]]] = []
         try:
             for b, heads in enumerate(self.memories):
@@ -153,28 +152,43 @@ class HybridCache:
     def _renew(self) -> None:
         """Read the supports anew if a memory has changed: a memory keeps the arrays until then."""
         supports = [self._support(memory) for heads in self.memories for memory in heads]
-        if all(old() is new[0] for old, new in zip(self._read, supports, strict=True)):
+        if all(old() is new.keys for old, new in zip(self._read, supports, strict=True)):
             return
         # weak, so that keys of forgotten rows are not held by this
-        self._read = [weakref.ref(near) for near, _, _ in supports]
-        widest = max(len(weights) for _, weights, _ in supports)
-        like = self._near_k
-        far_k, far_v, logs = [], [], []
-        for near, weights, rows in supports:
+        self._read = [weakref.ref(one.keys) for one in supports]
+        widest = max(len(one.ids) for one in supports)
+        like, d = self._near_k, self.layer.head_dim
+        start = self._length - like.shape[2]
+        far_k, far_v, logs, ages = [], [], [], []
+        for near, weights, rows, ids in supports:
             spare = widest - len(weights)
-            far_k.append(pad(torch.as_tensor(near.T.copy()), (0, 0, 0, spare)))
+            far_k.append(pad(torch.as_tensor(near[:d].T.copy()), (0, 0, 0, spare)))
             far_v.append(pad(torch.as_tensor(rows), (0, 0, 0, spare)))
             logs.append(pad(torch.as_tensor(weights).log(), (0, spare), value=-torch.inf))
+            if self.layer.fade is not None:
+                age = torch.tensor([start - _position(i) for i in ids], dtype=torch.long)
+                ages.append(pad(age, (0, spare), value=1))
         shape = (self.batch, self.layer.num_heads, widest)
         self._far_k = torch.stack(far_k).to(like).view(*shape, self.layer.head_dim)
         self._far_v = torch.stack(far_v).to(like).view(*shape, self.layer.head_dim)
         _, norm = self.layer.readout(self.layer.gamma())
         bias = torch.stack(logs).to(like).view(shape)
+        if self.layer.fade is not None:
+            bias = bias + self.layer.fade(torch.stack(ages).to(like.device).view(shape))
         self._far_bias = bias + self.layer.readout.key_bias(self._far_k, norm)
 
     def _support(self, memory: SupportVectorMemory) -> Support:
         # its own arrays: the public ones would copy all rows, in reserve or not
         return memory._held.support() if len(memory) else self._nothing
+
+
+def _position(name: str) -> int:
+    """Position of a row from its id."""
+    if not (name.isascii() and name.isdecimal()):
+        raise InputError(
+            f"row {name!r} has no age: in the memories of a layer that fades, an id is a position"
+        )
+    return int(name)
 
 
 class ModelCache:

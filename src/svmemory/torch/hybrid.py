@@ -2,7 +2,8 @@
 
 A query at position t of chunk j takes one softmax over the rows before chunk j, each with the bias
 ``log a_i`` of a gate that is frozen at the chunk's start, and over its own chunk up to t, without
-bias. Rows with ``a_i = 0`` add nothing, so only the support is gathered, and the cost of reading
+bias. With ``fade``, a row's weight also falls with its age, by a power that each head learns. Rows
+with ``a_i = 0`` add nothing, so only the support is gathered, and the cost of reading
 does not grow with the context. The first chunk has no prefix and is plain causal softmax.
 """
 
@@ -17,6 +18,7 @@ from torch.nn.functional import pad
 from ..contract import Contract
 from ..errors import InputError
 from .checks import all_finite, check_ridge, check_solver, check_values, whole
+from .fade import Fade
 from .gate import NOT_CONVERGED, Solver
 from .heads import MultiHead, in_chunks, padded_to
 from .per_head import CAP_SPAN, GAMMA_SPAN, PerHead
@@ -35,7 +37,7 @@ class GateFacts(NamedTuple):
     unconverged : int
         Problems that did not reach their optimum; their rows' keys are not finite, as a rule.
     gradient : float
-        Norm of the gradient that reaches the keys through the gate; 0 before a backward pass.
+        Norm of the gradient that reaches the gate's rows through it; 0 before a backward pass.
     """
 
     support: float
@@ -63,6 +65,12 @@ class HybridSVAttention(MultiHead, Settled):
     learn_gamma, learn_cap : bool
         Whether each head learns its own width (within a factor of 16 of ``gamma``) and cap (within
         a factor of 4 of ``C``).
+    with_values : bool
+        The gate's kernel compares rows by key and value, not by key alone: a row is (k, v), and the
+        layer's exact memory holds that as its key.
+    fade : bool
+        Rows t positions before the chunk are read with weight ``a t^-f``, with a power f that each
+        head learns.
     gate : str, default "sv"
         ``"sv"``, or a control of :data:`svmemory.torch.prefix.CHOICES`.
     solver : {"batched", "exact", "naive", "paper"}
@@ -86,6 +94,8 @@ class HybridSVAttention(MultiHead, Settled):
         readout: Form = "dot",
         learn_gamma: bool = True,
         learn_cap: bool = False,
+        with_values: bool = False,
+        fade: bool = False,
         gate: Choice = "sv",
         solver: Solver = "batched",
         dropout: float = 0.0,
@@ -105,6 +115,8 @@ class HybridSVAttention(MultiHead, Settled):
         self.gamma = PerHead("gamma", num_heads, gamma, GAMMA_SPAN, learn_gamma and uses_gamma)
         self.C = PerHead("C", num_heads, C, CAP_SPAN, learn_cap and gate == "sv")
         self.chunk = chunk
+        self.with_values = bool(with_values)
+        self.fade = Fade(num_heads) if fade else None
         self.readout = Readout(num_heads, self.head_dim, readout)
         self.gate = gate
         self.solver: Solver = solver
@@ -137,7 +149,7 @@ class HybridSVAttention(MultiHead, Settled):
         chosen, memory = None, 0
         real = q.new_zeros((*bias.shape[:-1], 0), dtype=torch.bool)
         if local_q.shape[2] > 1:
-            chosen = self._choose(k, gamma)
+            chosen = self._choose(self.gate_rows(k, v), gamma)
             # chunk 0 reads a memory of padding only, and padding is row 0, which is never later
             rows = pad(chosen.rows.masked_fill(~chosen.real, 0), (0, 0, 1, 0))  # (B, H, J, s)
             weights = pad(chosen.weights, (0, 0, 1, 0), value=1.0)
@@ -145,6 +157,9 @@ class HybridSVAttention(MultiHead, Settled):
             memory = rows.shape[-1]
             far_k, far_v = _gathered(k, rows), _gathered(v, rows)  # (B, H, J, s, d)
             far_bias = weights.log().to(q.dtype) + self.readout.key_bias(far_k, norm)
+            if self.fade is not None:
+                starts = torch.arange(0, k.shape[-2], c, device=k.device)[:, None]
+                far_bias = far_bias + self.fade(starts - rows)
             local_k = torch.cat([far_k, local_k], dim=-2)
             local_v = torch.cat([far_v, local_v], dim=-2)
             bias = torch.cat([far_bias.masked_fill(~real, -torch.inf), bias], dim=-1)
@@ -154,6 +169,10 @@ class HybridSVAttention(MultiHead, Settled):
         form = attend if finite else attend_beside_broken
         read = form(local_q, local_k, local_v, scale, bias, hidden, self.dropping)
         return read.flatten(2, 3)[..., :length, :], chosen
+
+    def gate_rows(self, k: Tensor, v: Tensor) -> Tensor:
+        """What the gate's kernel compares: keys (..., n, d), or keys and values side by side."""
+        return torch.cat([k, v], dim=-1) if self.with_values else k
 
     def boundaries(self, length: int) -> list[int]:
         """Prefix lengths of chunks 1, 2, ... of a sequence of ``length`` positions."""
@@ -166,7 +185,8 @@ class HybridSVAttention(MultiHead, Settled):
 
     def settings(self) -> dict[str, float]:
         """What the weights were learned under, beside width and cap."""
-        return {"ridge": self.ridge, "chunk": float(self.chunk)}
+        kernel = {"values in the kernel": 1.0} if self.with_values else {}
+        return {"ridge": self.ridge, "chunk": float(self.chunk), **kernel}
 
     def gate_facts(self) -> GateFacts | None:
         """What the gate did last; None before the first pass with more than one chunk."""
@@ -181,14 +201,13 @@ class HybridSVAttention(MultiHead, Settled):
         caps: Tensor = self.C().clamp_max(1.0)
         return caps
 
-    def _choose(self, k: Tensor, gamma: Tensor) -> PrefixRows:
-        keys = k
+    def _choose(self, rows: Tensor, gamma: Tensor) -> PrefixRows:
         self._gradient = []
-        if k.requires_grad and self.gate == "sv":
-            keys = k.view_as(k)  # a node of its own: its gradient is what comes through the gate
-            keys.register_hook(self._gradient.append)  # type: ignore[no-untyped-call]
-        lengths = self.boundaries(k.shape[-2])
-        return prefix_rows(keys, gamma, self._caps(), self.ridge, lengths, self.gate, self.solver)
+        if rows.requires_grad and self.gate == "sv":
+            rows = rows.view_as(rows)  # a node of its own: its gradient comes through the gate
+            rows.register_hook(self._gradient.append)  # type: ignore[no-untyped-call]
+        lengths = self.boundaries(rows.shape[-2])
+        return prefix_rows(rows, gamma, self._caps(), self.ridge, lengths, self.gate, self.solver)
 
 
 def _gathered(x: Tensor, rows: Tensor) -> Tensor:

@@ -37,6 +37,8 @@ class LayerOptions:
     readout: Form = "dot"
     learn_gamma: bool = True
     learn_cap: bool = False
+    with_values: bool = False
+    fade: bool = False
     solver: Solver = "batched"
     window: int = 128
     dropout: float = 0.0
@@ -57,6 +59,8 @@ def _hybrid(gate: Choice) -> Builder:
             readout=o.readout,
             learn_gamma=o.learn_gamma,
             learn_cap=o.learn_cap,
+            with_values=o.with_values,
+            fade=o.fade,
             gate=gate,
             solver=o.solver,
             dropout=o.dropout,
