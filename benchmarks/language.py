@@ -21,6 +21,7 @@ from typing import Any
 from scipy.stats import t as student
 
 from common import Report, arguments
+from redundant import redundant
 from svmemory.studies.saved_runs import SavedRun, thinned, write_runs
 from svmemory.torch.language import checkpoint
 from svmemory.torch.language.curves import Curves
@@ -34,15 +35,23 @@ PIECE = 10  # steps between two looks at the clock
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of a study: a name, a layer, and how many seeds it gets."""
+    """One line of a study: a name, a layer, how many seeds it gets, and the name of its control.
+
+    The control reads the whole prefix at equal weights and is the same otherwise: what it is worse
+    by is the gate's own share.
+    """
 
     name: str
     attention: str
     seeds: int
     options: dict[str, Any]
+    control: str | None = None
 
 
 MATCHED = "window of equal state"
+UNGATED = "1/n on all rows"
+LONG = ("longer", "redundant")  # studies at LONGER positions, with as many bytes a step
+LONGER = 1024
 
 
 def studies() -> dict[str, list[Entry]]:
@@ -60,22 +69,34 @@ def studies() -> dict[str, list[Entry]]:
             Entry("ssm", "ssm", 1, {}),
         ],
         "controls": [
-            Entry("sv", "sv", 3, {}),
-            Entry("1/n on all rows", "uniform", 3, {}),
+            Entry("sv", "sv", 3, {}, UNGATED),
+            Entry(UNGATED, "uniform", 3, {}),
             Entry("k random rows", "random", 3, {}),
             Entry("k most recent rows", "recent", 3, {}),
             Entry("support, equal weights", "support", 3, {}),
             Entry("gate without gradient", "detached", 3, {}),
         ],
         "forms": [
-            Entry("dot", "sv", 3, {}),
-            Entry("gaussian", "sv", 3, {"readout": "gaussian"}),
-            Entry("mix", "sv", 3, {"readout": "mix"}),
+            Entry("dot", "sv", 3, {}, "dot, 1/n"),
+            Entry("dot, 1/n", "uniform", 3, {}),
+            Entry("gaussian", "sv", 3, {"readout": "gaussian"}, "gaussian, 1/n"),
+            Entry("mix", "sv", 3, {"readout": "mix"}, "mix, 1/n"),
             Entry("gaussian, 1/n", "uniform", 3, {"readout": "gaussian"}),
             Entry("mix, 1/n", "uniform", 3, {"readout": "mix"}),
-            Entry("dot, fixed gamma", "sv", 3, {"learn_gamma": False}),
-            Entry("dot, learned C", "sv", 3, {"learn_cap": True}),
+            Entry("fixed gamma", "sv", 3, {"learn_gamma": False}, "dot, 1/n"),
+            Entry("learned C", "sv", 3, {"learn_cap": True}, "dot, 1/n"),
+            Entry("values in the kernel", "sv", 3, {"with_values": True}, "dot, 1/n"),
+            Entry("fading", "sv", 3, {"fade": True}, "fading, 1/n"),
+            Entry("fading, 1/n", "uniform", 3, {"fade": True}),
         ],
+        **{
+            name: [
+                Entry("sv", "sv", 3, {}, UNGATED),
+                Entry(UNGATED, "uniform", 3, {}),
+                Entry("k most recent rows", "recent", 3, {}),
+            ]
+            for name in LONG
+        },
         "stability": [
             Entry("sv", "sv", 1, {}),
             Entry("sv, paper's solver", "sv", 1, {"solver": "paper"}),
@@ -99,6 +120,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     entries = studies()[args.study]
     config = PRESETS[args.preset]
     training = TrainConfig(steps=args.steps, eval_windows=128)
+    text, place = args.text, args.preset
+    if args.study in LONG:
+        config = replace(config, block=LONGER)
+        shorter = LONGER // PRESETS[args.preset].block
+        training = replace(training, batch=training.batch // shorter, eval_windows=128 // shorter)
+        place += f"-{args.study}"
+    if args.study == "redundant":
+        text = args.runs / "redundant.bin"
+        text.parent.mkdir(parents=True, exist_ok=True)
+        text.write_bytes(redundant(args.text.read_bytes(), args.seed))
     if args.quick:
         config = replace(config, embed_dim=32, layers=2, block=96)
         training = TrainConfig(steps=6, batch=4, eval_every=3, eval_windows=8)
@@ -115,9 +146,9 @@ def main(argv: Sequence[str] | None = None) -> int:
                 continue  # its width is not known yet
             options = replace(options, window=matched(reference, options.chunk))
         model = replace(config, attention=entry.attention, options=options)
-        out = args.runs / f"{args.preset}-{training.steps}-{slug(entry, model)}-{seed + args.seed}"
+        out = args.runs / f"{place}-{training.steps}-{slug(entry, model)}-{seed + args.seed}"
         one = replace(training, seed=seed + args.seed)
-        found = train(model, one, args.text, out, args.threads, stop)
+        found = train(model, one, text, out, args.threads, stop)
         if found is not None:
             curves[entry.name].append(found)
     tell(report, entries, curves)
@@ -189,6 +220,7 @@ def save(
             study=study,
             label=entry.name,
             attention=entry.attention,
+            control=entry.control,
             preset=preset,
             window=width if entry.name == MATCHED else None,
             steps=steps,
@@ -238,6 +270,25 @@ def tell(report: Report, entries: Sequence[Entry], curves: dict[str, list[Curves
         ["attention", "seeds", "mean", f"minus {entries[0].name}", "95 %", "prefix rows read"],
         rows,
     )
+    tell_shares(report, entries, curves)
+
+
+def tell_shares(report: Report, entries: Sequence[Entry], curves: dict[str, list[Curves]]) -> None:
+    """What the gate itself is worth in each form."""
+    rows = []
+    for entry in entries:
+        if entry.control in curves:
+            pairs = zip(curves[entry.name], curves[entry.control], strict=False)
+            gaps = [control.best - one.best for one, control in pairs]
+            low, middle, high = interval(gaps)
+            span = None if math.isnan(low) else f"{low:+.3f} to {high:+.3f}"
+            rows.append([entry.name, entry.control, len(gaps), middle if gaps else None, span])
+    if rows:
+        report.table(
+            "The gate's own share, bits per byte: control minus form, same seeds",
+            ["form", "control", "seeds", "share", "95 %"],
+            rows,
+        )
 
 
 def interval(differences: Sequence[float]) -> tuple[float, float, float]:

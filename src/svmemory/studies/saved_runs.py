@@ -24,6 +24,8 @@ class SavedRun:
     study, label : str
         As in ``benchmarks/language.py``.
     attention, preset : str
+    control : str or None
+        Label of the runs that differ in having no gate.
     window : int or None
         Of the window attention.
     steps, seed : int
@@ -47,6 +49,7 @@ class SavedRun:
     validation: list[float]
     loss: list[float]
     gate_gradient: list[float]
+    control: str | None = None
 
     @property
     def best(self) -> float:

@@ -18,8 +18,9 @@ _STUDIES = {  # words for it, and what the others are compared with
     "compare": ("attentions", "sv"),
     "controls": ("controls", "sv"),
     "forms": ("forms", "dot"),
+    "longer": ("contexts of 1,024", "sv"),
+    "redundant": ("contexts of 1,024, all said four times", "sv"),
 }
-_UNGATED = {"gaussian": "gaussian, 1/n", "mix": "mix, 1/n"}  # each form's own control
 
 _OPEN = {  # what the paper has and nobody has run here
     "enwik8, 3.22 M, 6,000 steps, bits per character: SV / window of equal state": "2.178 / 2.383",
@@ -105,9 +106,10 @@ def _language(study: Study, settings: Settings, saved: Sequence[SavedRun]) -> No
             )
             if label != first:
                 study.add(f"{words}: {label} minus {first}, same seeds", *_paired(runs, reference))
-        for gated, ungated in _UNGATED.items():
-            if gated in groups and ungated in groups:
-                share = _paired(groups[ungated], groups[gated])
+        for gated, runs in groups.items():
+            ungated = runs[0].control
+            if gated != first and ungated in groups:
+                share = _paired(groups[ungated], runs)
                 study.add(f"{words}: {ungated} minus {gated}, same seeds", *share)
         _draw(study, settings, f"{NAME}-{name}", words, groups, first)
 

@@ -1,0 +1,23 @@
+"""A text that says everything several times: long contexts in which most rows are not new."""
+
+from __future__ import annotations
+
+import numpy as np
+
+PIECE = 64  # bytes
+TOGETHER = 4  # pieces that are repeated among each other
+TIMES = 4
+
+
+def redundant(text: bytes, seed: int) -> bytes:
+    """Each four pieces of 64 bytes, four times each, in an order that is drawn.
+
+    The order of the text is kept beyond 1,024 bytes, so that its last tenth comes from the last
+    tenth of ``text``; what does not fill four pieces at its end is left out.
+    """
+    rng = np.random.default_rng(seed)
+    groups = len(text) // (PIECE * TOGETHER)
+    pieces = np.frombuffer(text[: groups * PIECE * TOGETHER], np.uint8)
+    pieces = pieces.reshape(groups, TOGETHER, PIECE)
+    order = rng.permuted(np.tile(np.arange(TOGETHER), (groups, TIMES)), axis=1)
+    return pieces[np.arange(groups)[:, None], order].tobytes()
