@@ -185,6 +185,28 @@ def test_a_checkpoint_of_another_run_is_refused(text, tmp_path):
         trainer(text, tmp_path / "run", replace(SMALL, attention="softmax"), resume=True)
 
 
+def test_a_checkpoint_from_before_a_setting_existed_goes_on_with_its_default(text, tmp_path):
+    from safetensors import safe_open
+    from safetensors.torch import save_file
+
+    trainer(text, tmp_path / "whole").run()
+    trainer(text, tmp_path / "run").run(until=5)
+    path = tmp_path / "run" / checkpoint.NAME
+    with safe_open(path, framework="pt") as file:
+        about = json.loads(file.metadata()["svmemory"])
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    del about["model"]["options"]["fade"], about["training"]["clip"]
+    save_file(tensors, path, metadata={"svmemory": json.dumps(about)})
+    trainer(text, tmp_path / "run", resume=True).run()
+    ends = (checkpoint.load(tmp_path / name / checkpoint.NAME) for name in ("whole", "run"))
+    first, second = (one.part("model") for one in ends)
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    faded = replace(SMALL, options=replace(SMALL.options, fade=True))
+    save_file(tensors, path, metadata={"svmemory": json.dumps(about)})
+    with pytest.raises(InputError, match="another model: options"):
+        trainer(text, tmp_path / "run", faded, resume=True)
+
+
 def test_damaged_checkpoints_are_refused(text, tmp_path):
     path = tmp_path / checkpoint.NAME
     with pytest.raises(FileNotFoundError):

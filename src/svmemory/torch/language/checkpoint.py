@@ -184,8 +184,8 @@ def restore_optimizer(
             for n, t in stored.items()
             if n.startswith(start) and "." not in n[len(start) :]
         }
-        # no gradient ever reaches the width of a gate whose sequences have one chunk
-        if checkpoint.step and (state or not name.endswith("log_ratio")):
+        # no gradient ever reaches what acts on a prefix alone where sequences have one chunk
+        if checkpoint.step and (state or not name.endswith(("log_ratio", "fade.power"))):
             for field, like in (
                 ("step", torch.zeros(())),
                 ("exp_avg", parameter),

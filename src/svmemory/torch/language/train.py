@@ -199,11 +199,11 @@ class Trainer:
 
     def _resume(self) -> None:
         found = checkpoint.load(self.out / checkpoint.NAME)
-        for name, stored, given in (
-            ("model", found.model, self.model.config.as_dict()),
-            ("training", found.training, asdict(self.config)),
+        for name, stored, given, default in (
+            ("model", found.model, self.model.config.as_dict(), ModelConfig(1, 1, 1, 1).as_dict()),
+            ("training", found.training, asdict(self.config), asdict(TrainConfig(steps=1))),
         ):
-            differing = _differing(stored, given)
+            differing = _differing(_completed(stored, default), given)
             if differing:
                 raise InputError(f"the checkpoint has another {name}: {', '.join(differing)}")
         if found.text not in (None, self.text.digest):
@@ -218,6 +218,16 @@ class Trainer:
         except (RuntimeError, TypeError, ValueError) as error:
             raise FileFormatError(f"{self.out}: the run cannot go on: {error}") from None
         self.step = found.step
+
+
+def _completed(stored: dict[str, Any], default: dict[str, Any]) -> dict[str, Any]:
+    """What was stored, and the default of every setting that did not exist then."""
+    return {
+        name: _completed(stored[name], value)
+        if isinstance(value, dict) and isinstance(stored.get(name), dict)
+        else stored.get(name, value)
+        for name, value in {**stored, **default}.items()
+    }
 
 
 def _differing(stored: dict[str, Any], given: dict[str, Any]) -> list[str]:
