@@ -13,6 +13,8 @@ from ..torch.language.model import PRESETS, ByteLM, next_byte_loss
 from ..torch.language.run import denormals_flushed
 
 _STEPS = 200
+_BATCH = 16
+_FEW = 3  # turns of what has no aim
 
 
 def gradients() -> dict[str, bool]:
@@ -67,27 +69,37 @@ def teacher_fit(seed: int) -> float:
 
 
 def ratios(preset: str, turns: int) -> dict[str, float]:
-    """Time of forward and backward of a whole model over that with softmax, turn by turn."""
+    """Time of forward and backward of a whole model over that with softmax: median of turns.
+
+    In every turn each model is timed beside softmax, and the two go first in turn.
+    """
     config = PRESETS[preset]
-    names = ("softmax", "sv", "window", "deltanet")
     generator = torch.Generator().manual_seed(0)
-    tokens = torch.randint(0, 256, (8, config.block + 1), generator=generator)
-    models = {}
-    for name in names:
+    tokens = torch.randint(0, 256, (_BATCH, config.block + 1), generator=generator)
+
+    def built(name: str) -> ByteLM:
         torch.manual_seed(0)
-        models[name] = ByteLM(replace(config, attention=name))
-    seconds: dict[str, list[float]] = {name: [] for name in names}
+        return ByteLM(replace(config, attention=name))
+
+    def seconds(model: ByteLM) -> float:
+        model.zero_grad(set_to_none=True)
+        start = time.perf_counter()
+        next_byte_loss(model, tokens).backward()  # type: ignore[no-untyped-call]
+        return time.perf_counter() - start
+
+    softmax, found = built("softmax"), {}
     with denormals_flushed():
-        for turn in range(turns + 1):  # the first compiles and is not counted
-            for name, model in models.items():
-                model.zero_grad(set_to_none=True)
-                start = time.perf_counter()
-                next_byte_loss(model, tokens).backward()  # type: ignore[no-untyped-call]
-                if turn:
-                    seconds[name].append(time.perf_counter() - start)
-    return {
-        name: statistics.median(
-            ours / peer for ours, peer in zip(seconds[name], seconds["softmax"], strict=True)
-        )
-        for name in names[1:]
-    }
+        for name, rounds in (("sv", turns), ("window", _FEW), ("deltanet", _FEW)):
+            model = built(name)
+            seconds(model)  # compiles, and is not counted
+            seconds(softmax)
+            ratios = []
+            for turn in range(rounds):
+                took = {one: seconds(one) for one in _in_order((model, softmax), turn)}
+                ratios.append(took[model] / took[softmax])
+            found[name] = statistics.median(ratios)
+    return found
+
+
+def _in_order(pair: tuple[ByteLM, ByteLM], turn: int) -> tuple[ByteLM, ByteLM]:
+    return pair if turn % 2 else (pair[1], pair[0])

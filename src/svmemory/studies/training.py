@@ -48,7 +48,7 @@ def run(settings: Settings) -> Study:
     fall = settings.kept(f"{NAME}/teacher", made_of, lambda: teacher_fit(settings.seed))
     verdict = Verdict.met if fall >= 0.99 else Verdict.missed
     study.add("student fits teacher: fall of the loss in 200 steps", fall, None, 0.99, verdict)
-    preset, turns = settings.size(("tiny", 3), ("3m", 5))
+    preset, turns = settings.size(("tiny", 3), ("3m", 15))
     timed = {"preset": preset, "turns": turns, "machine": machine()}
     times = settings.kept(f"{NAME}/ratios", timed, lambda: ratios(preset, turns))
     for name, ratio in times.items():
