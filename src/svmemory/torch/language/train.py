@@ -232,8 +232,11 @@ def _completed(stored: dict[str, Any], default: dict[str, Any]) -> dict[str, Any
 
 def _differing(stored: dict[str, Any], given: dict[str, Any]) -> list[str]:
     """Settings that differ, as ``name stored, not given``."""
-    return [
-        f"{name} {stored.get(name)}, not {given.get(name)}"
-        for name in sorted(stored.keys() | given.keys())
-        if stored.get(name) != given.get(name)
-    ]
+    found = []
+    for name in sorted(stored.keys() | given.keys()):
+        old, new = stored.get(name), given.get(name)
+        if isinstance(old, dict) and isinstance(new, dict):
+            found += _differing(old, new)
+        elif old != new:
+            found.append(f"{name} {old}, not {new}")
+    return found
