@@ -50,8 +50,7 @@ class Entry:
 
 MATCHED = "window of equal state"
 UNGATED = "1/n on all rows"
-LONG = ("longer", "redundant")  # studies at LONGER positions, with as many bytes a step
-LONGER = 1024
+LONGER = 1024  # positions of the redundant text, with as many bytes a step
 
 
 def studies() -> dict[str, list[Entry]]:
@@ -89,14 +88,11 @@ def studies() -> dict[str, list[Entry]]:
             Entry("fading", "sv", 3, {"fade": True}, "fading, 1/n"),
             Entry("fading, 1/n", "uniform", 3, {"fade": True}),
         ],
-        **{
-            name: [
-                Entry("sv", "sv", 3, {}, UNGATED),
-                Entry(UNGATED, "uniform", 3, {}),
-                Entry("k most recent rows", "recent", 3, {}),
-            ]
-            for name in LONG
-        },
+        "redundant": [
+            Entry("sv", "sv", 3, {}, UNGATED),
+            Entry(UNGATED, "uniform", 3, {}),
+            Entry("k most recent rows", "recent", 3, {}),
+        ],
         "stability": [
             Entry("sv", "sv", 1, {}),
             Entry("sv, paper's solver", "sv", 1, {"solver": "paper"}),
@@ -121,12 +117,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     config = PRESETS[args.preset]
     training = TrainConfig(steps=args.steps, eval_windows=128)
     text, place = args.text, args.preset
-    if args.study in LONG:
+    if args.study == "redundant":
         config = replace(config, block=LONGER)
         shorter = LONGER // PRESETS[args.preset].block
         training = replace(training, batch=training.batch // shorter, eval_windows=128 // shorter)
-        place += f"-{args.study}"
-    if args.study == "redundant":
+        place += "-redundant"
         text = args.runs / "redundant.bin"
         text.parent.mkdir(parents=True, exist_ok=True)
         text.write_bytes(redundant(args.text.read_bytes(), args.seed))

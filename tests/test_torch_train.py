@@ -203,7 +203,7 @@ def test_a_checkpoint_from_before_a_setting_existed_goes_on_with_its_default(tex
     assert all(torch.equal(first[name], second[name]) for name in first)
     faded = replace(SMALL, options=replace(SMALL.options, fade=True))
     save_file(tensors, path, metadata={"svmemory": json.dumps(about)})
-    with pytest.raises(InputError, match="another model: fade False, not True$"):
+    with pytest.raises(InputError, match=r"another model: fade False, not True$"):
         trainer(text, tmp_path / "run", faded, resume=True)
 
 
