@@ -1,6 +1,6 @@
 """Language modelling at equal state: the gate, its controls and the baselines, with intervals.
 
-Runs are trained one after the other into --out and go on where they stopped: with --seconds the
+Runs are trained one after the other into --runs and go on where they stopped: with --seconds the
 script stops early, and the same command continues. Differences are paired by seed, with a 95 %
 interval from the t distribution. Needs the extra svmemory[torch] and a text.
 """
@@ -13,16 +13,15 @@ import statistics
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
-
-from scipy.stats import t as student
 
 from common import Report, arguments
+from language_studies import LONGER, MATCHED, Entry, in_turn, matched, rows_read, studies
 from redundant import redundant
 from svmemory.studies.saved_runs import SavedRun, thinned, write_runs
+from svmemory.studies.statistics import mean_interval
 from svmemory.torch.language import checkpoint
 from svmemory.torch.language.curves import Curves
 from svmemory.torch.language.model import PRESETS, ModelConfig
@@ -31,73 +30,6 @@ from svmemory.torch.language.train import CURVES, TrainConfig
 from svmemory.torch.registry import LayerOptions
 
 PIECE = 10  # steps between two looks at the clock
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One line of a study: a name, a layer, how many seeds it gets, and the name of its control.
-
-    The control reads the whole prefix at equal weights and is the same otherwise: what it is worse
-    by is the gate's own share.
-    """
-
-    name: str
-    attention: str
-    seeds: int
-    options: dict[str, Any]
-    control: str | None = None
-
-
-MATCHED = "window of equal state"
-UNGATED = "1/n on all rows"
-LONGER = 1024  # positions of the redundant text, with as many bytes a step
-
-
-def studies() -> dict[str, list[Entry]]:
-    """What each study trains; the first entry is what the others are compared with.
-
-    The matched window gets its width when the runs before it are there, see :func:`matched`.
-    """
-    return {
-        "compare": [
-            Entry("sv", "sv", 3, {}),
-            Entry(MATCHED, "window", 3, {}),
-            Entry("softmax", "softmax", 1, {}),
-            Entry("linear", "linear", 1, {}),
-            Entry("deltanet", "deltanet", 1, {}),
-            Entry("ssm", "ssm", 1, {}),
-        ],
-        "controls": [
-            Entry("sv", "sv", 3, {}, UNGATED),
-            Entry(UNGATED, "uniform", 3, {}),
-            Entry("k random rows", "random", 3, {}),
-            Entry("k most recent rows", "recent", 3, {}),
-            Entry("support, equal weights", "support", 3, {}),
-            Entry("gate without gradient", "detached", 3, {}),
-        ],
-        "forms": [
-            Entry("dot", "sv", 3, {}, "dot, 1/n"),
-            Entry("dot, 1/n", "uniform", 3, {}),
-            Entry("gaussian", "sv", 3, {"readout": "gaussian"}, "gaussian, 1/n"),
-            Entry("mix", "sv", 3, {"readout": "mix"}, "mix, 1/n"),
-            Entry("gaussian, 1/n", "uniform", 3, {"readout": "gaussian"}),
-            Entry("mix, 1/n", "uniform", 3, {"readout": "mix"}),
-            Entry("fixed gamma", "sv", 3, {"learn_gamma": False}, "dot, 1/n"),
-            Entry("learned C", "sv", 3, {"learn_cap": True}, "dot, 1/n"),
-            Entry("values in the kernel", "sv", 3, {"with_values": True}, "dot, 1/n"),
-            Entry("fading", "sv", 3, {"fade": True}, "fading, 1/n"),
-            Entry("fading, 1/n", "uniform", 3, {"fade": True}),
-        ],
-        "redundant": [
-            Entry("sv", "sv", 3, {}, UNGATED),
-            Entry(UNGATED, "uniform", 3, {}),
-            Entry("k most recent rows", "recent", 3, {}),
-        ],
-        "stability": [
-            Entry("sv", "sv", 1, {}),
-            Entry("sv, paper's solver", "sv", 1, {"solver": "paper"}),
-        ],
-    }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -150,27 +82,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.save:
         save(args.save, args.text, args.study, args.preset, training.steps, entries, curves)
     return report.finish(args.json)
-
-
-def in_turn(entries: Sequence[Entry]) -> list[tuple[Entry, int]]:
-    """All runs: the reference first, then the others seed by seed, so that they can be compared."""
-    first, *others = entries
-    seeds = range(max((entry.seeds for entry in others), default=0))
-    rest = [(entry, seed) for seed in seeds for entry in others if seed < entry.seeds]
-    return [(first, seed) for seed in range(first.seeds)] + rest
-
-
-def matched(runs: Sequence[Curves], chunk: int) -> int:
-    """The paper's rule for a window of equal state: mean rows read, rounded, plus the chunk.
-
-    The mean is over the last steps of all runs: the state of what is then compared.
-    """
-    return round(statistics.mean(rows_read(c) for c in runs)) + chunk
-
-
-def rows_read(curves: Curves) -> float:
-    """Mean number of prefix rows that a chunk reads at the end of a run."""
-    return statistics.mean(curves.support[-50:])
 
 
 def slug(entry: Entry, model: ModelConfig) -> str:
@@ -239,15 +150,16 @@ def tell(report: Report, entries: Sequence[Entry], curves: dict[str, list[Curves
     for entry in entries:
         runs = curves[entry.name]
         best = [c.best for c in runs]
-        low, middle, high = interval([b - r for b, r in zip(best, reference, strict=False)])
+        gaps = [b - r for b, r in zip(best, reference, strict=False)]
+        middle, span = shown_gap(gaps if entry is not entries[0] else [])
         gated = [c for c in runs if c.support]
         rows.append(
             [
                 entry.name,
                 f"{len(runs)}/{entry.seeds}",
                 statistics.mean(best) if best else None,
-                None if entry is entries[0] else middle,
-                None if entry is entries[0] or math.isnan(low) else f"{low:+.3f} to {high:+.3f}",
+                middle,
+                span,
                 statistics.mean(map(rows_read, gated)) if gated else None,
             ]
         )
@@ -275,9 +187,7 @@ def tell_shares(report: Report, entries: Sequence[Entry], curves: dict[str, list
         if entry.control in curves:
             pairs = zip(curves[entry.name], curves[entry.control], strict=False)
             gaps = [control.best - one.best for one, control in pairs]
-            low, middle, high = interval(gaps)
-            span = None if math.isnan(low) else f"{low:+.3f} to {high:+.3f}"
-            rows.append([entry.name, entry.control, len(gaps), middle if gaps else None, span])
+            rows.append([entry.name, entry.control, len(gaps), *shown_gap(gaps)])
     if rows:
         report.table(
             "The gate's own share, bits per byte: control minus form, same seeds",
@@ -286,16 +196,12 @@ def tell_shares(report: Report, entries: Sequence[Entry], curves: dict[str, list
         )
 
 
-def interval(differences: Sequence[float]) -> tuple[float, float, float]:
-    """Low end, mean and high end of a 95 % interval; not numbers where there are too few."""
-    if not differences:
-        return math.nan, math.nan, math.nan
-    middle = statistics.mean(differences)
-    if len(differences) < 2:
-        return math.nan, middle, math.nan
-    error = statistics.stdev(differences) / math.sqrt(len(differences))
-    reach = float(student.ppf(0.975, len(differences) - 1)) * error
-    return middle - reach, middle, middle + reach
+def shown_gap(gaps: Sequence[float]) -> tuple[float | None, str | None]:
+    """Mean of differences paired by seed and its 95 % interval; None where there are too few."""
+    if not gaps:
+        return None, None
+    mean, (low, high) = mean_interval(gaps)
+    return mean, None if math.isnan(low) else f"{low:+.3f} to {high:+.3f}"
 
 
 def steadiness(runs: Sequence[Curves]) -> str:

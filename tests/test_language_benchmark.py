@@ -12,6 +12,7 @@ from scipy.stats import ttest_1samp
 
 import language
 from common import Report
+from language_studies import Entry, studies
 from redundant import redundant
 from svmemory.torch.language.curves import Curves
 
@@ -31,7 +32,7 @@ def curves(best: float) -> Curves:
 
 
 def test_a_share_is_the_control_minus_the_form_by_seed() -> None:
-    entries = [language.Entry("a", "sv", 3, {}, "b"), language.Entry("b", "uniform", 3, {})]
+    entries = [Entry("a", "sv", 3, {}, "b"), Entry("b", "uniform", 3, {})]
     ours, theirs = [3.0, 3.5, 2.9], [3.2, 3.4, 3.3]
     report = Report("language", False, 0, {})
     found = {"a": [curves(x) for x in ours], "b": [curves(x) for x in theirs]}
@@ -45,7 +46,7 @@ def test_a_share_is_the_control_minus_the_form_by_seed() -> None:
 
 
 def test_every_control_is_an_entry_that_reads_everything() -> None:
-    for entries in language.studies().values():
+    for entries in studies().values():
         by_name = {entry.name: entry for entry in entries}
         for entry in entries:
             if entry.control is not None:
