@@ -26,9 +26,11 @@ from svmemory.torch.language import checkpoint
 from svmemory.torch.language.curves import Curves
 from svmemory.torch.language.model import PRESETS, ModelConfig
 from svmemory.torch.language.run import run_training
-from svmemory.torch.language.train import CURVES, TrainConfig
+from svmemory.torch.language.text import ByteText
+from svmemory.torch.language.train import CURVES, TrainConfig, refuse_another_run
 from svmemory.torch.registry import LayerOptions
 
+Runs = dict[str, dict[int, Curves]]  # by entry and seed
 PIECE = 10  # steps between two looks at the clock
 
 
@@ -56,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         place += "-redundant"
         text = args.runs / "redundant.bin"
         text.parent.mkdir(parents=True, exist_ok=True)
-        text.write_bytes(redundant(args.text.read_bytes(), args.seed))
+        text.write_bytes(redundant(args.text.read_bytes()))
     if args.quick:
         config = replace(config, embed_dim=32, layers=2, block=96)
         training = TrainConfig(steps=6, batch=4, eval_every=3, eval_windows=8)
@@ -64,20 +66,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     settings = {"preset": args.preset, "steps": training.steps, "batch": training.batch}
     size = "" if args.preset == "tiny" else f", {args.preset}"
     report = Report(f"language, {args.study}{size}", args.quick, args.seed, settings)
-    curves: dict[str, list[Curves]] = {entry.name: [] for entry in entries}
+    curves: Runs = {entry.name: {} for entry in entries}
     reference = curves[entries[0].name]
     for entry, seed in in_turn(entries):
         options = replace(LayerOptions(), **entry.options)
         if entry.name == MATCHED:
             if len(reference) < entries[0].seeds:
                 continue  # its width is not known yet
-            options = replace(options, window=matched(reference, options.chunk))
+            options = replace(options, window=matched(reference.values(), options.chunk))
         model = replace(config, attention=entry.attention, options=options)
         out = args.runs / f"{place}-{training.steps}-{slug(entry, model)}-{seed + args.seed}"
         one = replace(training, seed=seed + args.seed)
         found = train(model, one, text, out, args.threads, stop)
         if found is not None:
-            curves[entry.name].append(found)
+            curves[entry.name][one.seed] = found
     tell(report, entries, curves)
     if args.save:
         save(args.save, args.text, args.study, args.preset, training.steps, entries, curves)
@@ -98,7 +100,11 @@ def train(
 ) -> Curves | None:
     """Train to the end, or as far as time allows; the curves of a complete run."""
     path = out / checkpoint.NAME
-    step = checkpoint.load(path).step if path.exists() else 0
+    step = 0
+    if path.exists():
+        found = checkpoint.load(path)
+        refuse_another_run(found, model, training, ByteText.from_file(text, model.block).digest)
+        step = found.step
     while step < training.steps:
         if time.monotonic() > stop:
             return None
@@ -115,12 +121,11 @@ def save(
     preset: str,
     steps: int,
     entries: Sequence[Entry],
-    curves: dict[str, list[Curves]],
+    curves: Runs,
 ) -> None:
     """Keep what the report of the package shows; complete runs only."""
     data = text.read_bytes()
     about = {"name": text.name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-    width = matched(curves[entries[0].name], LayerOptions().chunk)
     runs = [
         SavedRun(
             study=study,
@@ -128,7 +133,7 @@ def save(
             attention=entry.attention,
             control=entry.control,
             preset=preset,
-            window=width if entry.name == MATCHED else None,
+            window=width_of(curves, entries) if entry.name == MATCHED else None,
             steps=steps,
             seed=seed,
             rows_read=rows_read(found) if found.support else None,
@@ -138,20 +143,31 @@ def save(
             gate_gradient=thinned(found.gate_gradient),
         )
         for entry in entries
-        for seed, found in enumerate(curves[entry.name])
+        for seed, found in curves[entry.name].items()
     ]
     write_runs(path, about, runs)
 
 
-def tell(report: Report, entries: Sequence[Entry], curves: dict[str, list[Curves]]) -> None:
+def width_of(curves: Runs, entries: Sequence[Entry]) -> int:
+    """Positions of the matched window."""
+    return matched(curves[entries[0].name].values(), LayerOptions().chunk)
+
+
+def gaps(curves: Runs, ours: str, theirs: str) -> list[float]:
+    """By how much runs are worse than others of the same seeds."""
+    others = curves[theirs]
+    return [c.best - others[s].best for s, c in curves[ours].items() if s in others]
+
+
+def tell(report: Report, entries: Sequence[Entry], curves: Runs) -> None:
     """Tables and checks."""
-    reference = [c.best for c in curves[entries[0].name]]
+    first = entries[0]
     rows = []
     for entry in entries:
-        runs = curves[entry.name]
+        runs = list(curves[entry.name].values())
         best = [c.best for c in runs]
-        gaps = [b - r for b, r in zip(best, reference, strict=False)]
-        middle, span = shown_gap(gaps if entry is not entries[0] else [])
+        found = [] if entry is first else gaps(curves, entry.name, first.name)
+        middle, span = shown_gap(found)
         gated = [c for c in runs if c.support]
         rows.append(
             [
@@ -166,7 +182,7 @@ def tell(report: Report, entries: Sequence[Entry], curves: dict[str, list[Curves
         if runs:
             name = entry.name
             if name == MATCHED:
-                name += f" ({matched(curves[entries[0].name], LayerOptions().chunk)} positions)"
+                name += f" ({width_of(curves, entries)} positions)"
             report.notes.append(f"{name}: {steadiness(runs)}")
         report.check(f"{entry.name}: complete", len(runs) == entry.seeds, f"{len(runs)} runs")
         if gated and entry.options.get("solver") != "paper":
@@ -174,20 +190,19 @@ def tell(report: Report, entries: Sequence[Entry], curves: dict[str, list[Curves
             report.check(f"{entry.name}: every gate at its optimum", bad == 0, f"{bad} were not")
     report.table(
         "Best validation, bits per byte",
-        ["attention", "seeds", "mean", f"minus {entries[0].name}", "95 %", "prefix rows read"],
+        ["attention", "seeds", "mean", f"minus {first.name}", "95 %", "prefix rows read"],
         rows,
     )
     tell_shares(report, entries, curves)
 
 
-def tell_shares(report: Report, entries: Sequence[Entry], curves: dict[str, list[Curves]]) -> None:
+def tell_shares(report: Report, entries: Sequence[Entry], curves: Runs) -> None:
     """What the gate itself is worth in each form."""
     rows = []
     for entry in entries:
-        if entry.control in curves:
-            pairs = zip(curves[entry.name], curves[entry.control], strict=False)
-            gaps = [control.best - one.best for one, control in pairs]
-            rows.append([entry.name, entry.control, len(gaps), *shown_gap(gaps)])
+        if entry.control is not None and entry.control in curves:
+            found = gaps(curves, entry.control, entry.name)
+            rows.append([entry.name, entry.control, len(found), *shown_gap(found)])
     if rows:
         report.table(
             "The gate's own share, bits per byte: control minus form, same seeds",
@@ -196,11 +211,11 @@ def tell_shares(report: Report, entries: Sequence[Entry], curves: dict[str, list
         )
 
 
-def shown_gap(gaps: Sequence[float]) -> tuple[float | None, str | None]:
+def shown_gap(found: Sequence[float]) -> tuple[float | None, str | None]:
     """Mean of differences paired by seed and its 95 % interval; None where there are too few."""
-    if not gaps:
+    if not found:
         return None, None
-    mean, (low, high) = mean_interval(gaps)
+    mean, (low, high) = mean_interval(found)
     return mean, None if math.isnan(low) else f"{low:+.3f} to {high:+.3f}"
 
 

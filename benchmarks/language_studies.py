@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,7 +85,7 @@ def in_turn(entries: Sequence[Entry]) -> list[tuple[Entry, int]]:
     return [(first, seed) for seed in range(first.seeds)] + rest
 
 
-def matched(runs: Sequence[Curves], chunk: int) -> int:
+def matched(runs: Iterable[Curves], chunk: int) -> int:
     """The paper's rule for a window of equal state: mean rows read, rounded, plus the chunk.
 
     The mean is over the last steps of all runs: the state of what is then compared.

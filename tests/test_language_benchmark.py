@@ -2,29 +2,49 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("torch", reason="needs the extra svmemory[torch]")
 
+import numpy as np
 from scipy.stats import ttest_1samp
 
 import language
 from common import Report
 from language_studies import Entry, studies
 from redundant import redundant
+from svmemory import InputError
 from svmemory.torch.language.curves import Curves
+from svmemory.torch.language.model import ModelConfig
+from svmemory.torch.language.text import ByteText
+from svmemory.torch.language.train import TrainConfig
+from svmemory.torch.registry import LayerOptions
 
 
 def test_a_redundant_text_says_every_piece_four_times_within_1024_bytes() -> None:
-    pieces = [bytes([i]) * 64 for i in range(11)]  # the last three do not fill four
-    text = redundant(b"".join(pieces), 0)
-    assert len(text) == 8 * 4 * 64
-    for group, start in enumerate((0, 1024)):
+    pieces = [bytes([i]) * 64 for i in range(43)]  # the last three do not fill four
+    text = redundant(b"".join(pieces))
+    assert len(text) == 40 * 4 * 64
+    for group in range(10):
+        start = 1024 * group
         said = Counter(text[at : at + 64] for at in range(start, start + 1024, 64))
         assert said == {piece: 4 for piece in pieces[4 * group : 4 * group + 4]}
-    assert text == redundant(b"".join(pieces), 0) != redundant(b"".join(pieces), 1)
+    assert text == redundant(b"".join(pieces))
+
+
+@pytest.mark.parametrize("size", [50_000, 99_999])
+def test_what_validates_a_redundant_text_is_not_in_its_training_part(size: int) -> None:
+    whole = np.random.default_rng(0).bytes(size)
+    text = ByteText(redundant(whole), 8)
+    trained = bytes(text.training.tolist())
+    validation = bytes(text.validation.tolist())
+    assert len(validation) >= 0.099 * (len(trained) + len(validation))
+    assert not any(validation[at : at + 64] in trained for at in range(0, len(validation), 64))
 
 
 def curves(best: float) -> Curves:
@@ -35,7 +55,11 @@ def test_a_share_is_the_control_minus_the_form_by_seed() -> None:
     entries = [Entry("a", "sv", 3, {}, "b"), Entry("b", "uniform", 3, {})]
     ours, theirs = [3.0, 3.5, 2.9], [3.2, 3.4, 3.3]
     report = Report("language", False, 0, {})
-    found = {"a": [curves(x) for x in ours], "b": [curves(x) for x in theirs]}
+    found = {
+        "a": {seed: curves(x) for seed, x in zip((4, 5, 6), ours, strict=True)},
+        # in another order, and one whose partner is not done
+        "b": {seed: curves(x) for seed, x in zip((7, 6, 5, 4), [9.0, *theirs[::-1]], strict=True)},
+    }
     language.tell_shares(report, entries, found)
     gaps = [b - a for a, b in zip(ours, theirs, strict=True)]
     low, high = ttest_1samp(gaps, 0.0).confidence_interval(0.95)
@@ -43,6 +67,22 @@ def test_a_share_is_the_control_minus_the_form_by_seed() -> None:
     assert (form, control, seeds) == ("a", "b", 3)
     assert share == pytest.approx(sum(gaps) / 3)
     assert span == f"{low:+.3f} to {high:+.3f}"
+
+
+def test_runs_of_another_text_or_size_are_not_reported(tmp_path: Path) -> None:
+    for name, content in (("one", b"a row is kept. " * 200), ("two", b"a row is dropped. " * 200)):
+        (tmp_path / name).write_bytes(content)
+    config = ModelConfig(8, 1, 1, block=16, options=LayerOptions(chunk=8))
+    training = TrainConfig(steps=1, batch=1, eval_windows=1)
+
+    def again(text: str, model: ModelConfig = config) -> Curves | None:
+        return language.train(model, training, tmp_path / text, tmp_path / "run", 1, math.inf)
+
+    assert again("one") == again("one") is not None
+    with pytest.raises(InputError, match="another text"):
+        again("two")
+    with pytest.raises(InputError, match="another model: embed_dim 8, not 16"):
+        again("one", replace(config, embed_dim=16))
 
 
 def test_every_control_is_an_entry_that_reads_everything() -> None:

@@ -390,19 +390,83 @@ def test_cached_rows_of_a_gate_that_compares_values_have_both():
     np.testing.assert_allclose(memory.values, v, atol=1e-12)
 
 
-def test_a_row_without_a_position_cannot_fade():
+@pytest.mark.parametrize("name", ["a visitor", "99", str(CHUNK)])
+def test_a_row_without_a_position_cannot_fade(name):
     cache = HybridCache(hybrid(fade=True))
     cache.extend(draw(1, CHUNK + 1, 8))
-    cache.memories[0][0].add(3.0 + np.eye(4)[:1], np.ones((1, 4)), ids=["a visitor"])
-    with pytest.raises(InputError, match="'a visitor' has no age"):
+    cache.memories[0][0].add(3.0 + np.eye(4)[:1], np.ones((1, 4)), ids=[name])
+    with pytest.raises(InputError, match=f"'{name}' has no age"):
         cache.extend(draw(1, 1, 8))
+    assert cache.length == CHUNK + 1
 
 
-def test_weights_of_a_gate_that_compares_values_are_told_apart():
-    plain, both = hybrid(), hybrid(with_values=True)
-    for one, other in ((plain, both), (both, plain)):
-        with pytest.raises(InputError, match="settings"):
-            one.load_state_dict(other.state_dict())
+def test_fading_knows_ages_beyond_a_short_type():
+    layer = hybrid(fade=True).half()
+    found = layer.fade(torch.tensor([[[1, 70_000]]]))
+    torch.testing.assert_close(found[0, 0, 1], torch.tensor(-0.7 * math.log(70_000)).half())
+
+
+@pytest.mark.parametrize("option", ["with_values", "fade", "learn_gamma", "learn_cap"])
+@pytest.mark.parametrize("value", ["no", 1, 0.5, np.zeros(2), None])
+def test_switches_are_true_or_false(option, value):
+    with pytest.raises(InputError, match=f"{option} must be True or False"):
+        HybridSVAttention(8, 2, **{option: value})
+
+
+@pytest.mark.parametrize("fade", [False, True])
+def test_an_interrupted_step_leaves_every_id_its_position(monkeypatch, fade):
+    layer, x = hybrid(fade=fade).eval(), draw(1, 3 * CHUNK, 8)
+    cache = HybridCache(layer)
+    cache.extend(x[:, : 2 * CHUNK])
+    last = cache.memories[0][1]
+
+    def fail(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        broken.setattr(last, "add", fail)
+        with pytest.raises(KeyboardInterrupt):
+            cache.extend(x[:, 2 * CHUNK : 2 * CHUNK + 1])
+    read = cache.extend(x[:, 2 * CHUNK :])
+    torch.testing.assert_close(read, layer(x)[:, 2 * CHUNK :], atol=1e-9, rtol=1e-9)
+    keys = layer.queries_keys_values(x)[1]
+    for h, memory in enumerate(cache.memories[0]):
+        assert memory.ids == [str(i) for i in range(2 * CHUNK)]
+        np.testing.assert_allclose(memory.keys, keys[0, h, : 2 * CHUNK].detach(), atol=1e-12)
+
+
+def test_a_row_with_the_id_of_a_position_to_come_is_named():
+    layer, x = hybrid().eval(), draw(1, 2 * CHUNK + 1, 8)
+    cache = HybridCache(layer)
+    cache.extend(x[:, : CHUNK + 1])
+    visited = cache.memories[0][1]
+    visited.add(3.0 + np.eye(4)[:1], np.ones((1, 4)), ids=[str(CHUNK + 3)])
+    with pytest.raises(InputError, match=f"head 1: a row has the id '{CHUNK + 3}'"):
+        cache.extend(x[:, CHUNK + 1 :])
+    assert cache.length == CHUNK + 1
+    for at in range(CHUNK + 1, 2 * CHUNK):
+        cache.extend(x[:, at : at + 1])
+    for _ in range(2):  # again after the error
+        with pytest.raises(InputError, match=f"'{CHUNK + 3}'"):
+            cache.extend(x[:, -1:])
+        assert (cache.length, len(cache.memories[0][0])) == (2 * CHUNK, CHUNK)
+    visited.forget([str(CHUNK + 3)])
+    read = cache.extend(x[:, -1:])
+    torch.testing.assert_close(read, layer(x)[:, -1:], atol=1e-9, rtol=1e-9)
+
+
+def test_weights_of_another_form_are_told_apart():
+    plain = hybrid()
+    for option, named in (
+        ({"with_values": True}, "with_values"),
+        ({"form": "gaussian"}, "readout"),
+    ):
+        other = hybrid(**option)
+        with pytest.raises(InputError, match=rf"a layer with {named} .* 1, not 0"):
+            plain.load_state_dict(other.state_dict())
+        before = plain.state_dict()
+        before["_extra_state"] = before["_extra_state"][:2]  # as stored without these settings
+        other.load_state_dict(before)
     with pytest.raises(RuntimeError, match="fade"):
         plain.load_state_dict(hybrid(fade=True).state_dict())
 

@@ -119,7 +119,7 @@ def test_a_cache_refuses_what_is_not_finite_and_goes_on():
 def test_a_chunk_enters_all_memories_or_none(monkeypatch):
     layer, cache, x = filled(batch=2, positions=2 * CHUNK)
 
-    def fails(*_):
+    def fails(*_, **__):
         raise RuntimeError("no room")
 
     monkeypatch.setattr(cache.memories[1][1], "add", fails)

@@ -66,7 +66,8 @@ def run(settings: Settings) -> Study:
     study.setting = (
         "Gradients, teacher and speed are measured here. Language models come from runs kept with "
         f"the package, trained on {text['name']} ({text['bytes']:,} bytes, SHA-256 "
-        f"{text['sha256'][:16]}) by benchmarks/language.py"
+        f"{text['sha256'][:16]}) or, where everything is said four times, on a text made of it, by "
+        "benchmarks/language.py"
     )
     _language(study, settings, saved)
     _stability(study, settings, saved)
@@ -87,7 +88,7 @@ def _by_label(runs: Sequence[SavedRun], study: str, preset: str) -> dict[str, li
 def _language(study: Study, settings: Settings, saved: Sequence[SavedRun]) -> None:
     for name, (words, first) in _STUDIES.items():
         groups = _by_label(saved, name, "tiny")
-        if not groups:
+        if first not in groups:
             study.notes.append(f"No {words} are kept with the package.")
             continue
         reference = groups[first]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import weakref
+from itertools import chain
 from typing import cast
 
 import numpy as np
@@ -109,6 +110,8 @@ class HybridCache:
             raise InputError(f"x must have shape ({self.batch}, t, D), got {tuple(x.shape)}")
         if not all(bool(rows.isfinite().all()) for rows in (q, k, v)):
             raise InputError("x leads to queries, keys or values that are not finite")
+        self._check_ids(x.shape[1])
+        self._renew()
         read = []
         start = 0
         while start < x.shape[1]:
@@ -119,6 +122,19 @@ class HybridCache:
             read.append(self._piece(q[:, :, start:end], k[:, :, start:end], v[:, :, start:end]))
             start = end
         return self.layer.merged(torch.cat(read, dim=2)) if read else x
+
+    def _check_ids(self, t: int) -> None:
+        """InputError if a row holds the id of one of the positions that t steps may bring in."""
+        near = self._near_k.shape[2]
+        if near + t <= self.layer.chunk or t == 1:
+            return  # with one step nothing has happened when a memory refuses the chunk
+        coming = {str(position) for position in range(self._length - near, self._length + t)}
+        for b, h in np.ndindex(self.batch, self.layer.num_heads):
+            for name in coming.intersection(self.memories[b][h].ids):
+                raise InputError(
+                    f"sequence {b}, head {h}: a row has the id '{name}', which is that of a "
+                    "position still to come; forget it to go on"
+                )
 
     def _piece(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Positions within one chunk."""
@@ -138,14 +154,17 @@ class HybridCache:
         """The chunk is complete: its rows enter the memories, all of them or none."""
         rows = self.layer.gate_rows(self._near_k, self._near_v)
         keys, values = rows.double().cpu().numpy(), self._near_v.double().cpu().numpy()
-        added: list[tuple[SupportVectorMemory, list[str]]] = []
+        start = self._length - keys.shape[2]
+        ids = [str(position) for position in range(start, self._length)]
+        sizes = [len(memory) for memory in chain.from_iterable(self.memories)]
         try:
             for b, heads in enumerate(self.memories):
                 for h, memory in enumerate(heads):
-                    added.append((memory, memory.add(keys[b, h], values[b, h])))
+                    memory.add(keys[b, h], values[b, h], ids=ids)
         except BaseException:
-            for memory, ids in added:
-                memory.forget(ids)
+            for memory, size in zip(chain.from_iterable(self.memories), sizes, strict=True):
+                if len(memory) > size:  # a memory adds all rows or none
+                    memory.forget(ids)
             raise
         self._near_k = self._near_v = self._near_k[:, :, :0]
 
@@ -166,7 +185,7 @@ class HybridCache:
             far_v.append(pad(torch.as_tensor(rows), (0, 0, 0, spare)))
             logs.append(pad(torch.as_tensor(weights).log(), (0, spare), value=-torch.inf))
             if self.layer.fade is not None:
-                age = torch.tensor([start - _position(i) for i in ids], dtype=torch.long)
+                age = torch.tensor([_age(i, start) for i in ids], dtype=torch.long)
                 ages.append(pad(age, (0, spare), value=1))
         shape = (self.batch, self.layer.num_heads, widest)
         self._far_k = torch.stack(far_k).to(like).view(*shape, self.layer.head_dim)
@@ -182,13 +201,14 @@ class HybridCache:
         return memory._held.support() if len(memory) else self._nothing
 
 
-def _position(name: str) -> int:
-    """Position of a row from its id."""
-    if not (name.isascii() and name.isdecimal()):
+def _age(name: str, start: int) -> int:
+    """Age of the row with this id when the chunk at hand starts."""
+    if not (name.isascii() and name.isdecimal() and int(name) < start):
         raise InputError(
-            f"row {name!r} has no age: in the memories of a layer that fades, an id is a position"
+            f"row {name!r} has no age: in the memories of a layer that fades, an id is a position "
+            f"before {start}; forget the row to go on"
         )
-    return int(name)
+    return start - int(name)
 
 
 class ModelCache:

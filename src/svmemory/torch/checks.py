@@ -23,6 +23,13 @@ def whole(name: str, value: Any) -> int:
     return int(value)
 
 
+def yes_or_no(name: str, value: Any) -> bool:
+    """A truth value; no other value passes for one."""
+    if not isinstance(value, bool):
+        raise InputError(f"{name} must be True or False, got {value!r}")
+    return value
+
+
 def check_solver(solver: str) -> None:
     """InputError unless there is such a solver."""
     if solver not in SOLVERS:

@@ -26,4 +26,5 @@ class Fade(nn.Module):
     def forward(self, ages: Tensor) -> Tensor:
         """``log t^-f`` at ages t (B, H, ...) in positions; 1 is the youngest."""
         power = self.power.view(-1, *[1] * (ages.dim() - 2))
-        return -power * ages.clamp_min(1).to(power.dtype).log()
+        # the logarithm first: an age may be more than a short type can hold
+        return -power * ages.clamp_min(1).double().log().to(power.dtype)

@@ -17,13 +17,13 @@ from torch.nn.functional import pad
 
 from ..contract import Contract
 from ..errors import InputError
-from .checks import all_finite, check_ridge, check_solver, check_values, whole
+from .checks import all_finite, check_ridge, check_solver, check_values, whole, yes_or_no
 from .fade import Fade
 from .gate import NOT_CONVERGED, Solver
 from .heads import MultiHead, in_chunks, padded_to
 from .per_head import CAP_SPAN, GAMMA_SPAN, PerHead
 from .prefix import CHOICES, Choice, PrefixRows, prefix_rows
-from .readout import Form, Readout, attend, attend_beside_broken, later_rows
+from .readout import FORMS, Form, Readout, attend, attend_beside_broken, later_rows
 from .settled import Settled
 
 
@@ -110,13 +110,15 @@ class HybridSVAttention(MultiHead, Settled):
             raise InputError(f"chunk must be at least 1, got {chunk}")
         if gate not in CHOICES:
             raise InputError(f"gate must be one of {', '.join(CHOICES)}, got {gate!r}")
+        learn_gamma = yes_or_no("learn_gamma", learn_gamma)
+        learn_cap = yes_or_no("learn_cap", learn_cap)
         # a width that nothing differentiable depends on would be a parameter without gradient
         uses_gamma = gate == "sv" or readout != "dot"
         self.gamma = PerHead("gamma", num_heads, gamma, GAMMA_SPAN, learn_gamma and uses_gamma)
         self.C = PerHead("C", num_heads, C, CAP_SPAN, learn_cap and gate == "sv")
         self.chunk = chunk
-        self.with_values = bool(with_values)
-        self.fade = Fade(num_heads) if fade else None
+        self.with_values = yes_or_no("with_values", with_values)
+        self.fade = Fade(num_heads) if yes_or_no("fade", fade) else None
         self.readout = Readout(num_heads, self.head_dim, readout)
         self.gate = gate
         self.solver: Solver = solver
@@ -185,8 +187,13 @@ class HybridSVAttention(MultiHead, Settled):
 
     def settings(self) -> dict[str, float]:
         """What the weights were learned under, beside width and cap."""
-        kernel = {"values in the kernel": 1.0} if self.with_values else {}
-        return {"ridge": self.ridge, "chunk": float(self.chunk), **kernel}
+        forms = ", ".join(f"{i} {form}" for i, form in enumerate(FORMS))
+        return {
+            "ridge": self.ridge,
+            "chunk": float(self.chunk),
+            f"readout ({forms})": float(FORMS.index(self.readout.form)),
+            "with_values (0 no, 1 yes)": float(self.with_values),
+        }
 
     def gate_facts(self) -> GateFacts | None:
         """What the gate did last; None before the first pass with more than one chunk."""

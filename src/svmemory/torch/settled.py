@@ -13,11 +13,11 @@ from ..errors import InputError
 class Settled(nn.Module):
     """A module whose ``state_dict`` says under which settings its weights were learned.
 
-    Weights stored without settings are taken as they are.
+    Weights stored without settings, or before one of them existed, are taken as they are.
     """
 
     def settings(self) -> dict[str, float]:
-        """The numbers that must agree, by name."""
+        """The numbers that must agree, by name; new ones go to the end."""
         raise NotImplementedError
 
     def get_extra_state(self) -> Tensor:
@@ -33,11 +33,11 @@ class Settled(nn.Module):
             If they differ.
         """
         here = self.settings()
-        if not isinstance(state, Tensor) or state.shape != (len(here),):
+        if not isinstance(state, Tensor) or state.dim() != 1 or len(state) > len(here):
             raise InputError(f"the weights come with settings that are not {', '.join(here)}")
         # weights may have been rounded on their way, the settings with them
         room = torch.finfo(state.dtype).eps if state.dtype.is_floating_point else 0.0
-        for (name, given), stored in zip(here.items(), state.tolist(), strict=True):
+        for (name, given), stored in zip(here.items(), state.tolist(), strict=False):
             if not abs(stored - given) <= room * abs(given):
                 raise InputError(
                     f"the weights are those of a layer with {name} {stored:g}, not {given:g}"

@@ -192,22 +192,20 @@ class Trainer:
         self.curves.gradient.append(float(norm))
         facts = [f for f in (m.gate_facts() for m in self.model.gated_layers()) if f is not None]
         if facts:
-            square = sum(f.gradient**2 for f in facts)
-            self.curves.gate_gradient.append(math.sqrt(square))
-            self.curves.support.append(sum(f.support for f in facts) / len(facts))
-            self.curves.unconverged.append(sum(f.unconverged for f in facts))
+            mine = (
+                sum(f.gradient**2 for f in facts),
+                sum(f.support for f in facts) / len(facts),
+                sum(f.unconverged for f in facts),
+            )
+            square, support, bad = (self.world.mean(torch.tensor(x)) for x in mine)
+            # a process has the gradient of the mean over its own part of the batch
+            self.curves.gate_gradient.append(math.sqrt(square / self.world.size))
+            self.curves.support.append(support)
+            self.curves.unconverged.append(round(bad * self.world.size))
 
     def _resume(self) -> None:
         found = checkpoint.load(self.out / checkpoint.NAME)
-        for name, stored, given, default in (
-            ("model", found.model, self.model.config.as_dict(), ModelConfig(1, 1, 1, 1).as_dict()),
-            ("training", found.training, asdict(self.config), asdict(TrainConfig(steps=1))),
-        ):
-            differing = _differing(_completed(stored, default), given)
-            if differing:
-                raise InputError(f"the checkpoint has another {name}: {', '.join(differing)}")
-        if found.text not in (None, self.text.digest):
-            raise InputError("the checkpoint is of a run on another text")
+        refuse_another_run(found, self.model.config, self.config, self.text.digest)
         try:
             found.load_into(self.model)
             checkpoint.restore_optimizer(found, self.model, self.optimizer)
@@ -218,6 +216,24 @@ class Trainer:
         except (RuntimeError, TypeError, ValueError) as error:
             raise FileFormatError(f"{self.out}: the run cannot go on: {error}") from None
         self.step = found.step
+
+
+def refuse_another_run(
+    found: checkpoint.Checkpoint, model: ModelConfig, training: TrainConfig, text: str
+) -> None:
+    """InputError unless a checkpoint is of a run with these settings on the text of this digest.
+
+    A setting that did not exist when it was stored had its default then.
+    """
+    for name, stored, given, default in (
+        ("model", found.model, model.as_dict(), ModelConfig(1, 1, 1, 1).as_dict()),
+        ("training", found.training, asdict(training), asdict(TrainConfig(steps=1))),
+    ):
+        differing = _differing(_completed(stored, default), given)
+        if differing:
+            raise InputError(f"the checkpoint has another {name}: {', '.join(differing)}")
+    if found.text not in (None, text):
+        raise InputError("the checkpoint is of a run on another text")
 
 
 def _completed(stored: dict[str, Any], default: dict[str, Any]) -> dict[str, Any]:
