@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import pickle
 import re
 from pathlib import Path
 
@@ -316,9 +317,10 @@ def test_dropout_acts_in_training_only():
     torch.testing.assert_close(layer(x), hybrid()(x))
 
 
-def test_layers_can_be_copied_and_stored_after_a_step():
-    layer, x = hybrid(), draw(1, T, 8)
-    layer(x).sum().backward()
+@pytest.mark.parametrize("second", [False, True])
+def test_layers_can_be_copied_and_stored_after_a_step(second):
+    layer, x = hybrid(solver="naive" if second else "batched"), draw(1, T, 8).requires_grad_()
+    torch.autograd.grad(layer(x).sum(), x, create_graph=second)
     twin = copy.deepcopy(layer)
     fresh = hybrid(seed=1)
     fresh.load_state_dict(layer.state_dict())
@@ -433,6 +435,19 @@ def test_an_interrupted_step_leaves_every_id_its_position(monkeypatch, fade):
     for h, memory in enumerate(cache.memories[0]):
         assert memory.ids == [str(i) for i in range(2 * CHUNK)]
         np.testing.assert_allclose(memory.keys, keys[0, h, : 2 * CHUNK].detach(), atol=1e-12)
+
+
+@pytest.mark.parametrize("way", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+@pytest.mark.parametrize("start", [0, 4, 2 * CHUNK + 1])
+def test_a_copied_cache_goes_on_by_itself(way, start):
+    layer, x = hybrid(fade=True).eval(), draw(1, T, 8)
+    cache = HybridCache(layer)
+    cache.extend(x[:, :start])
+    twin = way(cache)
+    other = torch.cat([x[:, :start], draw(1, T - start, 8, seed=7)], dim=1)
+    for one, rows in ((cache, x), (twin, other)):
+        read = one.extend(rows[:, start:])
+        torch.testing.assert_close(read, layer(rows)[:, start:], atol=1e-9, rtol=1e-9)
 
 
 def test_a_row_with_the_id_of_a_position_to_come_is_named():

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import weakref
 from itertools import chain
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -81,8 +81,20 @@ class HybridCache:
         self._far_bias = weight.new_zeros(shape[:3]).detach()
         d = layer.head_dim
         self._nothing = Support(np.zeros((d, 0)), np.zeros(0), np.zeros((0, d)), [])
-        self._read = [weakref.ref(self._nothing.keys)] * (batch * layer.num_heads)
         self._length = 0
+        self._read_nothing()
+
+    def _read_nothing(self) -> None:
+        """Forget what was read, so that the next step reads anew."""
+        self._read = [weakref.ref(self._nothing.keys)] * (self.batch * self.layer.num_heads)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the weak references, which cannot be pickled."""
+        return {name: value for name, value in vars(self).items() if name != "_read"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._read_nothing()
 
     @property
     def length(self) -> int:

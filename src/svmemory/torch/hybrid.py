@@ -212,7 +212,8 @@ class HybridSVAttention(MultiHead, Settled):
         self._gradient = []
         if rows.requires_grad and self.gate == "sv":
             rows = rows.view_as(rows)  # a node of its own: its gradient comes through the gate
-            rows.register_hook(self._gradient.append)  # type: ignore[no-untyped-call]
+            kept = self._gradient
+            rows.register_hook(lambda g: kept.append(g.detach()))  # type: ignore[no-untyped-call]
         lengths = self.boundaries(rows.shape[-2])
         return prefix_rows(rows, gamma, self._caps(), self.ridge, lengths, self.gate, self.solver)
 
