@@ -18,6 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from common import Report, arguments
+from gate_view import View, view
 from language_studies import LONGER, MATCHED, Entry, in_turn, matched, rows_read, studies
 from redundant import redundant
 from svmemory.studies.saved_runs import SavedRun, thinned, write_runs
@@ -67,6 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     size = "" if args.preset == "tiny" else f", {args.preset}"
     report = Report(f"language, {args.study}{size}", args.quick, args.seed, settings)
     curves: Runs = {entry.name: {} for entry in entries}
+    views: dict[str, list[View]] = {entry.name: [] for entry in entries}
     reference = curves[entries[0].name]
     for entry, seed in in_turn(entries):
         options = replace(LayerOptions(), **entry.options)
@@ -80,7 +82,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         found = train(model, one, text, out, args.threads, stop)
         if found is not None:
             curves[entry.name][one.seed] = found
+            if entry.control is not None:
+                views[entry.name].append(view(out / checkpoint.NAME, text))
     tell(report, entries, curves)
+    tell_shares(report, entries, curves, views)
     if args.save:
         save(args.save, args.text, args.study, args.preset, training.steps, entries, curves)
     return report.finish(args.json)
@@ -193,20 +198,23 @@ def tell(report: Report, entries: Sequence[Entry], curves: Runs) -> None:
         ["attention", "seeds", "mean", f"minus {first.name}", "95 %", "prefix rows read"],
         rows,
     )
-    tell_shares(report, entries, curves)
 
 
-def tell_shares(report: Report, entries: Sequence[Entry], curves: Runs) -> None:
-    """What the gate itself is worth in each form."""
+def tell_shares(
+    report: Report, entries: Sequence[Entry], curves: Runs, views: dict[str, list[View]]
+) -> None:
+    """What the gate itself is worth in each form, and what it sees."""
     rows = []
     for entry in entries:
         if entry.control is not None and entry.control in curves:
             found = gaps(curves, entry.control, entry.name)
-            rows.append([entry.name, entry.control, len(found), *shown_gap(found)])
+            seen = views[entry.name]
+            mean = [statistics.mean(column) for column in zip(*seen, strict=True)] or [None, None]
+            rows.append([entry.name, entry.control, len(found), *shown_gap(found), *mean])
     if rows:
         report.table(
             "The gate's own share, bits per byte: control minus form, same seeds",
-            ["form", "control", "seeds", "share", "95 %"],
+            ["form", "control", "seeds", "share", "95 %", "gamma", "mean kernel value"],
             rows,
         )
 

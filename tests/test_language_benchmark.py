@@ -16,11 +16,14 @@ from scipy.stats import ttest_1samp
 
 import language
 from common import Report
+from gate_view import View, view
 from language_studies import Entry, studies
 from redundant import redundant
 from svmemory import InputError
+from svmemory.torch.language import checkpoint
 from svmemory.torch.language.curves import Curves
 from svmemory.torch.language.model import ModelConfig
+from svmemory.torch.language.run import run_training
 from svmemory.torch.language.text import ByteText
 from svmemory.torch.language.train import TrainConfig
 from svmemory.torch.registry import LayerOptions
@@ -60,13 +63,43 @@ def test_a_share_is_the_control_minus_the_form_by_seed() -> None:
         # in another order, and one whose partner is not done
         "b": {seed: curves(x) for seed, x in zip((7, 6, 5, 4), [9.0, *theirs[::-1]], strict=True)},
     }
-    language.tell_shares(report, entries, found)
+    views = {"a": [View(0.2, 0.1), View(0.4, 0.3)], "b": []}
+    language.tell_shares(report, entries, found, views)
     gaps = [b - a for a, b in zip(ours, theirs, strict=True)]
     low, high = ttest_1samp(gaps, 0.0).confidence_interval(0.95)
-    ((form, control, seeds, share, span),) = report.tables[0]["rows"]
+    ((form, control, seeds, share, span, gamma, likeness),) = report.tables[0]["rows"]
     assert (form, control, seeds) == ("a", "b", 3)
     assert share == pytest.approx(sum(gaps) / 3)
     assert span == f"{low:+.3f} to {high:+.3f}"
+    assert (gamma, likeness) == (pytest.approx(0.3), pytest.approx(0.2))
+
+
+def test_a_view_is_of_all_pairs_of_rows(tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_bytes(b"a row is kept and another goes. " * 60)
+    options = LayerOptions(chunk=8, with_values=True)
+    config = ModelConfig(8, 2, 2, block=16, options=options)
+    run_training(config, TrainConfig(steps=2, batch=2, lr=0.1), text, tmp_path / "run")
+    path = tmp_path / "run" / checkpoint.NAME
+    model = checkpoint.load(path).build().double()
+    windows = ByteText.from_file(text, 16).validation_windows(4)[:, :-1]
+    x = model.embedding(windows) + model.position
+    values, gammas = [], []
+    for block in model.blocks:
+        _, k, v = block.attention.queries_keys_values(block.norm_1(x))
+        rows = np.concatenate([k.detach(), v.detach()], axis=-1)
+        for b, h in np.ndindex(4, 2):
+            gammas.append(block.attention.gamma()[h].item())
+            values += [
+                math.exp(-gammas[-1] * float(np.square(rows[b, h, i] - rows[b, h, j]).sum()))
+                for i in range(16)
+                for j in range(i)
+            ]
+        x = block(x)
+    seen = view(path, text)
+    assert seen.gamma == pytest.approx(np.mean(gammas), rel=1e-5)
+    assert seen.likeness == pytest.approx(np.mean(values), rel=1e-5)
+    assert 0.0 < seen.likeness < 0.999999
 
 
 def test_runs_of_another_text_or_size_are_not_reported(tmp_path: Path) -> None:
