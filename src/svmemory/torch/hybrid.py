@@ -9,6 +9,8 @@ does not grow with the context. The first chunk has no prefix and is plain causa
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import torch
@@ -141,36 +143,35 @@ class HybridSVAttention(MultiHead, Settled):
         check_values(k)
         if not q.numel():
             return v, None
-        length, c = q.shape[-2], self.chunk
+        length, c = q.shape[-2], min(self.chunk, q.shape[-2])
         finite = all_finite(q, k, v)
         gamma = self.gamma()
         scale, norm = self.readout(gamma)
-        q, k, v = (padded_to(x, min(c, length)) for x in (q, k, v))
-        local_q, local_k, local_v = (in_chunks(x, min(c, length)) for x in (q, k, v))
-        bias = self.readout.key_bias(local_k, norm)
-        chosen, memory = None, 0
-        real = q.new_zeros((*bias.shape[:-1], 0), dtype=torch.bool)
-        if local_q.shape[2] > 1:
-            chosen = self._choose(self.gate_rows(k, v), gamma)
-            # chunk 0 reads a memory of padding only, and padding is row 0, which is never later
-            rows = pad(chosen.rows.masked_fill(~chosen.real, 0), (0, 0, 1, 0))  # (B, H, J, s)
-            weights = pad(chosen.weights, (0, 0, 1, 0), value=1.0)
-            real = pad(chosen.real, (0, 0, 1, 0))
-            memory = rows.shape[-1]
-            far_k, far_v = _gathered(k, rows), _gathered(v, rows)  # (B, H, J, s, d)
-            far_bias = weights.log().to(q.dtype) + self.readout.key_bias(far_k, norm)
-            if self.fade is not None:
-                starts = torch.arange(0, k.shape[-2], c, device=k.device)[:, None]
-                far_bias = far_bias + self.fade(starts - rows)
-            local_k = torch.cat([far_k, local_k], dim=-2)
-            local_v = torch.cat([far_v, local_v], dim=-2)
-            bias = torch.cat([far_bias.masked_fill(~real, -torch.inf), bias], dim=-1)
-        hidden = later_rows(local_q.shape[-2], memory, q.device)
-        if not finite:
-            hidden = hidden | pad(~real, (0, local_q.shape[-2])).unsqueeze(-2)
+        q, k, v = (padded_to(x, c) for x in (q, k, v))
+        local_q = in_chunks(q, c)
+        chosen = self._choose(self.gate_rows(k, v), gamma) if local_q.shape[2] > 1 else None
+        parts = [
+            _part(chosen, first, last, c, (*q.shape[:2], q.device))
+            for first, last in _doubling(local_q.shape[2])
+        ]
         form = attend if finite else attend_beside_broken
-        read = form(local_q, local_k, local_v, scale, bias, hidden, self.dropping)
-        return read.flatten(2, 3)[..., :length, :], chosen
+        read = []
+        for part, near_k, near_v in zip(
+            parts, _gathered(k, parts), _gathered(v, parts), strict=True
+        ):
+            bias = self.readout.key_bias(near_k, norm)
+            if part.width:
+                far = part.weights.log().to(q.dtype)
+                if self.fade is not None:
+                    starts = torch.arange(part.first, part.last, device=k.device)[:, None] * c
+                    far = far + self.fade(starts - part.rows[..., : part.width])
+                bias = bias + pad(far.masked_fill(~part.real, -torch.inf), (0, c))
+            hidden = later_rows(c, part.width, q.device)
+            if not finite:
+                hidden = hidden | pad(~part.real, (0, c)).unsqueeze(-2)
+            here = local_q[:, :, part.first : part.last]
+            read.append(form(here, near_k, near_v, scale, bias, hidden, self.dropping))
+        return torch.cat(read, dim=2).flatten(2, 3)[..., :length, :], chosen
 
     def gate_rows(self, k: Tensor, v: Tensor) -> Tensor:
         """What the gate's kernel compares: keys (..., n, d), or keys and values side by side."""
@@ -218,9 +219,55 @@ class HybridSVAttention(MultiHead, Settled):
         return prefix_rows(rows, gamma, self._caps(), self.ridge, lengths, self.gate, self.solver)
 
 
-def _gathered(x: Tensor, rows: Tensor) -> Tensor:
-    """Rows of x (B, H, T, d) at positions (B, H, J, s): (B, H, J, s, d)."""
+class _Part(NamedTuple):
+    """Chunks ``first`` to ``last`` (not with it) and what each reads.
+
+    Attributes
+    ----------
+    first, last, width : int
+        ``width`` prefix rows for each chunk, then its own.
+    rows : int64 Tensor (B, H, last - first, width + c)
+        Positions.
+    weights, real : Tensor (B, H, last - first, width)
+        Of the prefix rows; where not real, there is none.
+    """
+
+    first: int
+    last: int
+    width: int
+    rows: Tensor
+    weights: Tensor
+    real: Tensor
+
+
+def _doubling(chunks: int) -> list[tuple[int, int]]:
+    """Chunks 0, 1, 2-3, 4-7, ...: within a part the prefixes, and what is read, differ little."""
+    ends = [0, *(1 << i for i in range((chunks - 1).bit_length())), chunks]
+    return list(pairwise(ends))
+
+
+def _part(
+    chosen: PrefixRows | None, first: int, last: int, c: int, like: tuple[int, int, torch.device]
+) -> _Part:
+    B, H, device = like
+    own = torch.arange(first * c, last * c, device=device).view(1, 1, -1, c)
+    own = own.expand(B, H, -1, -1)
+    if chosen is None or first == 0:  # chunk 0 has no prefix
+        nothing = own[..., :0]
+        return _Part(first, last, 0, own, nothing, nothing.bool())
+    places = slice(first - 1, last - 1)
+    width = int(chosen.sizes[:, :, places].max())
+    rows, weights, real = (x[:, :, places, :width] for x in chosen[:3])
+    # padding reads row 0, which is there and is never later
+    rows = torch.cat([rows.masked_fill(~real, 0), own], dim=-1)
+    return _Part(first, last, width, rows, weights, real)
+
+
+def _gathered(x: Tensor, parts: Sequence[_Part]) -> list[Tensor]:
+    """Rows of x (B, H, T, d) for each part, (B, H, J, s, d): one pass, there and back."""
     b, h, t, d = x.shape
     start = torch.arange(b * h, device=x.device).view(b, h, 1, 1) * t
-    flat = x.reshape(b * h * t, d).index_select(0, (start + rows).flatten())
-    return flat.view(*rows.shape, d)
+    index = torch.cat([(start + part.rows).flatten() for part in parts])
+    found = x.reshape(b * h * t, d).index_select(0, index)
+    pieces = torch.split(found, [part.rows.numel() for part in parts])  # one gradient for all
+    return [y.view(*part.rows.shape, d) for y, part in zip(pieces, parts, strict=True)]
