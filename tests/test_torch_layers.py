@@ -79,6 +79,12 @@ def test_hybrid_is_its_definition(form):
     assert 1.0 < layer.gate_facts().support < 12.0  # some rows are in reserve, or this shows little
 
 
+def test_many_chunks_are_their_definition():
+    layer, x = hybrid("mix", C=0.3, fade=True), 3.0 * draw(1, T, 8)
+    layer.chunk = 2  # eleven chunks, the last cut short
+    torch.testing.assert_close(layer(x), by_hand(layer, x), atol=1e-9, rtol=1e-9)
+
+
 @pytest.mark.parametrize("extra", EXTRAS)
 def test_extras_of_the_hybrid_are_their_definition(extra):
     layer, x = hybrid("mix", C=0.3, **extra), 3.0 * draw(2, T, 8)
