@@ -129,7 +129,7 @@ class HybridCache:
         while start < x.shape[1]:
             if self._near_k.shape[2] == self.layer.chunk:
                 self._absorb()
-            self._renew()
+                self._renew()
             end = start + self.layer.chunk - self._near_k.shape[2]
             read.append(self._piece(q[:, :, start:end], k[:, :, start:end], v[:, :, start:end]))
             start = end
