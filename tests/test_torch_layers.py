@@ -457,6 +457,19 @@ def test_a_copied_cache_goes_on_by_itself(way, start):
         torch.testing.assert_close(read, layer(rows)[:, start:], atol=1e-9, rtol=1e-9)
 
 
+@pytest.mark.parametrize("way", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_a_copy_has_nothing_that_was_forgotten(way):
+    layer, x = hybrid().eval(), draw(1, CHUNK + 2, 8)
+    cache = HybridCache(layer)
+    cache.extend(x[:, :-1])
+    for memory in cache.memories[0]:
+        memory.forget(memory.ids)
+    twin = way(cache)
+    assert twin._far_k.numel() == twin._far_v.numel() == 0
+    # position 7 reads positions 6 and 7 alone
+    torch.testing.assert_close(twin.extend(x[:, -1:]), layer(x[:, CHUNK:])[:, -1:])
+
+
 def test_a_row_with_the_id_of_a_position_to_come_is_named():
     layer, x = hybrid().eval(), draw(1, 2 * CHUNK + 1, 8)
     cache = HybridCache(layer)

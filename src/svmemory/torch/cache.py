@@ -82,19 +82,16 @@ class HybridCache:
         d = layer.head_dim
         self._nothing = Support(np.zeros((d, 0)), np.zeros(0), np.zeros((0, d)), [])
         self._length = 0
-        self._read_nothing()
-
-    def _read_nothing(self) -> None:
-        """Forget what was read, so that the next step reads anew."""
-        self._read = [weakref.ref(self._nothing.keys)] * (self.batch * self.layer.num_heads)
+        self._read = [weakref.ref(self._nothing.keys)] * (batch * layer.num_heads)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the weak references, which cannot be pickled."""
+        """Without weak references, which cannot be pickled, and without rows that are forgotten."""
+        self._renew()
         return {name: value for name, value in vars(self).items() if name != "_read"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._read_nothing()
+        self._read = []
 
     @property
     def length(self) -> int:
@@ -183,7 +180,9 @@ class HybridCache:
     def _renew(self) -> None:
         """Read the supports anew if a memory has changed: a memory keeps the arrays until then."""
         supports = [self._support(memory) for heads in self.memories for memory in heads]
-        if all(old() is new.keys for old, new in zip(self._read, supports, strict=True)):
+        if self._read and all(
+            old() is new.keys for old, new in zip(self._read, supports, strict=True)
+        ):
             return
         # weak, so that keys of forgotten rows are not held by this
         self._read = [weakref.ref(one.keys) for one in supports]

@@ -150,15 +150,12 @@ class HybridSVAttention(MultiHead, Settled):
         q, k, v = (padded_to(x, c) for x in (q, k, v))
         local_q = in_chunks(q, c)
         chosen = self._choose(self.gate_rows(k, v), gamma) if local_q.shape[2] > 1 else None
-        parts = [
-            _part(chosen, first, last, c, (*q.shape[:2], q.device))
-            for first, last in _doubling(local_q.shape[2])
-        ]
+        parts = [_part(chosen, first, last, local_q) for first, last in _doubling(local_q.shape[2])]
+        index = _index(parts, k.shape[-2])
         form = attend if finite else attend_beside_broken
         read = []
-        for part, near_k, near_v in zip(
-            parts, _gathered(k, parts), _gathered(v, parts), strict=True
-        ):
+        gathered = (_gathered(x, parts, index) for x in (k, v))
+        for part, near_k, near_v in zip(parts, *gathered, strict=True):
             bias = self.readout.key_bias(near_k, norm)
             if part.width:
                 far = part.weights.log().to(q.dtype)
@@ -246,12 +243,11 @@ def _doubling(chunks: int) -> list[tuple[int, int]]:
     return list(pairwise(ends))
 
 
-def _part(
-    chosen: PrefixRows | None, first: int, last: int, c: int, like: tuple[int, int, torch.device]
-) -> _Part:
-    B, H, device = like
-    own = torch.arange(first * c, last * c, device=device).view(1, 1, -1, c)
-    own = own.expand(B, H, -1, -1)
+def _part(chosen: PrefixRows | None, first: int, last: int, local_q: Tensor) -> _Part:
+    """What chunks ``first`` to ``last`` of the queries (B, H, J, c, d) read."""
+    b, h, _, c, _ = local_q.shape
+    own = torch.arange(first * c, last * c, device=local_q.device).view(1, 1, -1, c)
+    own = own.expand(b, h, -1, -1)
     if chosen is None or first == 0:  # chunk 0 has no prefix
         nothing = own[..., :0]
         return _Part(first, last, 0, own, nothing, nothing.bool())
@@ -263,11 +259,16 @@ def _part(
     return _Part(first, last, width, rows, weights, real)
 
 
-def _gathered(x: Tensor, parts: Sequence[_Part]) -> list[Tensor]:
+def _index(parts: Sequence[_Part], length: int) -> Tensor:
+    """Where the rows of all parts lie among all rows of a batch, (N,)."""
+    b, h = parts[0].rows.shape[:2]
+    start = torch.arange(b * h, device=parts[0].rows.device).view(b, h, 1, 1) * length
+    return torch.cat([(start + part.rows).flatten() for part in parts])
+
+
+def _gathered(x: Tensor, parts: Sequence[_Part], index: Tensor) -> list[Tensor]:
     """Rows of x (B, H, T, d) for each part, (B, H, J, s, d): one pass, there and back."""
-    b, h, t, d = x.shape
-    start = torch.arange(b * h, device=x.device).view(b, h, 1, 1) * t
-    index = torch.cat([(start + part.rows).flatten() for part in parts])
-    found = x.reshape(b * h * t, d).index_select(0, index)
+    d = x.shape[-1]
+    found = x.reshape(-1, d).index_select(0, index)
     pieces = torch.split(found, [part.rows.numel() for part in parts])  # one gradient for all
     return [y.view(*part.rows.shape, d) for y, part in zip(pieces, parts, strict=True)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import torch
@@ -10,15 +11,15 @@ from torch import Tensor, nn
 from ..errors import InputError
 
 
-class Settled(nn.Module):
+class Settled(nn.Module, ABC):
     """A module whose ``state_dict`` says under which settings its weights were learned.
 
     Weights stored without settings, or before one of them existed, are taken as they are.
     """
 
+    @abstractmethod
     def settings(self) -> dict[str, float]:
         """The numbers that must agree, by name; new ones go to the end."""
-        raise NotImplementedError
 
     def get_extra_state(self) -> Tensor:
         """The settings as a tensor, which any format for weights can hold."""

@@ -197,7 +197,9 @@ class Trainer:
                 sum(f.support for f in facts) / len(facts),
                 sum(f.unconverged for f in facts),
             )
-            square, support, bad = (self.world.mean(torch.tensor(x)) for x in mine)
+            square, support, bad = (
+                self.world.mean(torch.tensor(x, dtype=torch.float64)) for x in mine
+            )
             # a process has the gradient of the mean over its own part of the batch
             self.curves.gate_gradient.append(math.sqrt(square / self.world.size))
             self.curves.support.append(support)

@@ -45,7 +45,7 @@ class World:
 
     def mean(self, value: Tensor) -> float:
         """Mean of a number over all processes."""
-        total = value.detach().to(self.device, torch.float64)
+        total = value.detach().to(self.device, torch.float64, copy=True)  # it is summed in place
         if self.size > 1:
             distributed.all_reduce(total)
         return float(total) / self.size
